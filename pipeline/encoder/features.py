@@ -1,0 +1,67 @@
+"""Features on disk: safetensors with their provenance as JSON in the header, the same bytes for the same features."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from pipeline.errors import BadInput
+from pipeline.model import Candidate, Features, Side
+
+FORMAT = "ctreport-features-1"
+
+
+def save_features(path: Path, features: Features) -> None:
+    """Write whole and durable: temporary name, fsync, rename, fsync of the folder."""
+    body = save({"features": np.ascontiguousarray(features.array, dtype=np.float32)}, metadata={"ctreport": _header(features)})
+    temporary = path.with_suffix(".part")
+    with temporary.open("wb") as file:
+        file.write(body)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def load_features(path: Path) -> Features:
+    """The features that `save_features` wrote. Raises BadInput where the file is missing or not ours."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            array = file.get_tensor("features")
+            raw = json.loads((file.metadata() or {})["ctreport"])
+    except (OSError, SafetensorError, KeyError, ValueError, struct.error) as error:
+        raise BadInput(f"a features file cannot be read ({type(error).__name__}); `ctreport retry` encodes the study again") from error
+    if raw.get("format") != FORMAT:
+        raise BadInput(f"a features file has format '{raw.get('format')}', this version reads '{FORMAT}'; `ctreport retry` encodes the study again")
+    return Features(
+        array=array,
+        encoder=raw["encoder"],
+        version=raw["version"],
+        preprocessing=raw["preprocessing"],
+        candidates=tuple(_candidate(c) for c in raw["candidates"]),
+        effusion=tuple(Side(side) for side in raw["effusion"]),
+        flags=tuple(raw["flags"]),
+    )
+
+
+def _header(features: Features) -> str:
+    fields: dict[str, Any] = asdict(features)
+    del fields["array"]
+    return json.dumps({"format": FORMAT, **fields}, ensure_ascii=False, sort_keys=True)
+
+
+def _candidate(raw: dict[str, Any]) -> Candidate:
+    x, y, z = raw["center_mm"]
+    return Candidate(**raw | {"side": Side(raw["side"]), "center_mm": (x, y, z)})

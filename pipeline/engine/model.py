@@ -1,0 +1,90 @@
+"""The whole model: embeddings with projected CT features, decoder layers, head and one MTP layer."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from pipeline.engine.cache import Cache
+from pipeline.engine.config import ModelConfig
+from pipeline.engine.layers import Angles, DecoderLayer, MtpLayer, RMSNorm, angles, linear
+
+
+class Stack(nn.Module):
+    """What the official names call `model.`: embeddings, the decoder layers, the MTP layer behind them, the final norm."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        layers: list[nn.Module] = [DecoderLayer(config, index) for index in range(config.num_hidden_layers)]
+        self.layers = nn.ModuleList([*layers, MtpLayer(config)])
+        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+
+class Model(nn.Module):
+    """DeepSeek-V3 with one MTP layer and a linear projector for CT features."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.model = Stack(config)
+        self.lm_head = linear(config.hidden_size, config.vocab_size)
+        self.ct_projector = linear(config.ct_feature_dim, config.hidden_size)
+        self.cos: Tensor
+        self.sin: Tensor
+        cos, sin = angles(config, config.max_position_embeddings)
+        self.register_buffer("cos", cos, persistent=False)
+        self.register_buffer("sin", sin, persistent=False)
+        nn.init.normal_(self.model.embed_tokens.weight, std=0.02)
+        nn.init.normal_(self.lm_head.weight, std=0.02)
+
+    @property
+    def mtp(self) -> MtpLayer:
+        """The MTP layer, at index `num_hidden_layers`."""
+        layer = self.model.layers[-1]
+        assert isinstance(layer, MtpLayer)
+        return layer
+
+    def new_cache(self, capacity: int) -> Cache:
+        """An empty cache for the main layers."""
+        return Cache(self.config, self.config.num_hidden_layers, capacity)
+
+    def new_mtp_cache(self, capacity: int) -> Cache:
+        """An empty cache for the MTP layer."""
+        return Cache(self.config, 1, capacity)
+
+    def embed(self, ids: Tensor, features: Tensor | None) -> Tensor:
+        """ids (B, R) and features (B, N, D) → (B, R, hidden); the i-th placeholder of a row takes the i-th feature row."""
+        embedded: Tensor = self.model.embed_tokens(ids)
+        if features is None:
+            return embedded
+        place = (ids == self.config.ct_placeholder_id).unsqueeze(-1)  # (B, R, 1)
+        return embedded.masked_scatter(place, self.ct_projector(features).to(embedded.dtype))
+
+    def forward(self, ids: Tensor, features: Tensor | None = None, cache: Cache | None = None) -> Tensor:
+        """ids (B, R) → post-norm hidden states (B, R, hidden), continuing after what the cache holds."""
+        x = self.embed(ids, features)
+        start = cache.length if cache else 0
+        turn, bias = self.positions(start, ids.shape[1])
+        for index in range(self.config.num_hidden_layers):
+            x = self.model.layers[index](x, turn, bias, cache.layers[index] if cache else None)
+        out: Tensor = self.model.norm(x)
+        return out
+
+    def draft(self, ids: Tensor, hidden: Tensor, cache: Cache | None = None) -> Tensor:
+        """One MTP pass: next tokens (B, R) and post-norm hidden states (B, R, hidden) → post-norm hidden states (B, R, hidden)."""
+        turn, bias = self.positions(cache.length if cache else 0, ids.shape[1])
+        return self.mtp.step(self.model.embed_tokens(ids), hidden, turn, bias, cache.layers[0] if cache else None)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(..., hidden) → (..., vocab)."""
+        out: Tensor = self.lm_head(hidden)
+        return out
+
+    def positions(self, start: int, rows: int) -> tuple[Angles, Tensor | None]:
+        """Rotary angles of the new rows and their causal bias (R, start + R); None when a single row sees everything."""
+        turn = (self.cos[start : start + rows], self.sin[start : start + rows])
+        if rows == 1:
+            return turn, None
+        bias = torch.full((rows, start + rows), float("-inf")).triu(start + 1)  # (R, T)
+        return turn, bias

@@ -1,0 +1,63 @@
+"""Deliver: hand finished drafts to those who asked. Today: Markdown files in a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.errors import LeaseLost
+from pipeline.flow.claimed import Retry
+from pipeline.model import Step
+from pipeline.ports import Delivery, Lease, Store
+
+
+@dataclass(frozen=True)
+class Delivering:
+    """What the step works with. `folder` is None where nobody asked; then no row exists either."""
+
+    store: Store
+    folder: Path | None
+    render: Callable[[Mapping[str, object]], str]
+    retry: Retry
+
+
+def deliver(ports: Delivering, limit: int, lease: Lease) -> int:
+    """Deliver up to `limit` waiting rows; returns how many were claimed."""
+    if ports.folder is None:
+        return 0
+    with ports.store.begin() as work:
+        claimed = work.deliveries.claim(limit, lease)
+    for delivery in claimed:
+        try:
+            _deliver_one(ports, ports.folder, delivery, lease)
+        except LeaseLost:
+            continue  # somebody else delivers it
+    return len(claimed)
+
+
+def _deliver_one(ports: Delivering, folder: Path, delivery: Delivery, lease: Lease) -> None:
+    with ports.store.begin() as work:
+        shown = work.reports.shown(delivery.draft_id)
+    try:
+        _write(folder / f"{delivery.draft_id}.md", ports.render(shown))
+    except OSError as error:
+        reason = f"the delivery folder cannot be written ({error.strerror}); check CTREPORT_DELIVER_FOLDER"
+        with ports.store.begin() as work:
+            work.deliveries.give_back(delivery, reason, ports.retry.delay_after(delivery.attempts), ports.retry.max_attempts, lease)
+        return
+    with ports.store.begin() as work:
+        work.deliveries.done(delivery, lease)
+        work.audit.append(Step.DELIVER.value, study_id=delivery.study_id, draft_id=str(delivery.draft_id), kind=delivery.kind)
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole file or none: temporary name, fsync, rename."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".part")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

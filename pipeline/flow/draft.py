@@ -1,0 +1,71 @@
+"""Draft: features + prompt → report text, checked and persisted under the same lease."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from pipeline.errors import BadInput, NotAllowed
+from pipeline.flow.check import check
+from pipeline.flow.claimed import Retry, run_claimed
+from pipeline.flow.persist import persist
+from pipeline.model import DEMO_WATERMARK, WATERMARK, Draft, Job, Report, Step
+from pipeline.ports import Archive, Clock, Doorbell, Drafter, Encoder, Lease, Store
+
+Mode = Literal["demo", "site"]
+
+
+@dataclass(frozen=True)
+class Drafting:
+    """What the step works with. `parse` turns a drafter's text into a report or raises BadDraft."""
+
+    store: Store
+    archive: Archive
+    encoder: Encoder
+    drafter: Drafter
+    parse: Callable[[str], Report]
+    bell: Doorbell
+    clock: Clock
+    retry: Retry
+    mode: Mode
+    department: str
+
+
+def draft(ports: Drafting, limit: int, lease: Lease) -> int:
+    """Draft up to `limit` encoded jobs; returns how many were claimed."""
+
+    def perform(job: Job) -> None:
+        _draft_one(ports, job, lease)
+
+    claimed = run_claimed(ports.store, Step.DRAFT, limit, lease, ports.retry, ports.clock, perform)
+    if claimed:
+        ports.bell.ring(Step.DELIVER)
+    return claimed
+
+
+def watermark_for(phantom_only: bool, is_phantom: bool, mode: Mode) -> str:
+    """The mark that a draft carries. Raises NotAllowed where a phantom-only model would write a real study's draft outside demo mode."""
+    if not phantom_only or is_phantom:
+        return WATERMARK
+    if mode == "demo":
+        return f"{DEMO_WATERMARK}；{WATERMARK}"
+    raise NotAllowed(
+        "the drafting model's card says phantom-only and this study is not a phantom: no draft is written in mode 'site'. "
+        "Set CTREPORT_DRAFT_WEIGHTS to a model registered for this site, then `ctreport retry`"
+    )
+
+
+def _draft_one(ports: Drafting, job: Job, lease: Lease) -> None:
+    watermark = watermark_for(ports.drafter.phantom_only, job.is_phantom, ports.mode)
+    if job.features_path is None:
+        raise BadInput("the job has no features file although it was encoded; `ctreport retry` encodes it again")
+    features = ports.encoder.load_features(ports.archive.path(job.features_path))
+    answer = ports.drafter.draft(features, job.indication, ports.department)
+    report = ports.parse(answer.text)
+    started = ports.clock.now()
+    with ports.store.begin() as work:
+        checked = check(work.rules, report, job.study_id, features.candidates, job.indication)
+    check_s = (ports.clock.now() - started).total_seconds()
+    finished = Draft(job.id, ports.department, checked, answer.source, answer.generation, watermark)
+    persist(ports.store, job, finished, check_s, lease)

@@ -1,0 +1,31 @@
+"""Persist: one transaction holds draft, findings, flags, generation figures, audit and the job's next state."""
+
+from __future__ import annotations
+
+from functools import partial
+from uuid import UUID
+
+from pipeline import metrics
+from pipeline.model import Draft, Job, Step
+from pipeline.ports import Lease, Store
+
+
+def persist(store: Store, job: Job, draft: Draft, check_s: float, lease: Lease) -> UUID:
+    """Save a checked draft and move the job to drafted; returns the draft's id. Raises LeaseLost, then nothing is saved."""
+    generation, hits = draft.generation, draft.checked.hits
+    with store.begin() as work:
+        draft_id = work.studies.save_draft(job, draft, lease)
+        audit = partial(work.audit.append, study_id=job.study_id, job_id=job.id)
+        audit(
+            Step.DRAFT.value,
+            seconds=f"{generation.seconds:.3f}",
+            tokens=str(generation.tokens),
+            verify_count=str(generation.verify_count),
+            rung=draft.source.rung,
+        )
+        audit(Step.CHECK.value, seconds=f"{check_s:.4f}", hits=str(len(hits)), rules_version=str(draft.checked.rules_version))
+        audit(Step.PERSIST.value, draft_id=str(draft_id), findings=str(len(draft.checked.report.findings)))
+    metrics.TOKENS.labels(draft.source.rung).inc(generation.tokens)
+    metrics.VERIFY_STEPS.labels(draft.source.rung).inc(generation.verify_count)
+    metrics.ACCEPTANCE.labels(draft.source.rung).set(generation.acceptance)
+    return draft_id

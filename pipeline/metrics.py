@@ -1,0 +1,33 @@
+"""Every metric, declared once. Labels name steps and outcomes, never patients or studies."""
+
+from __future__ import annotations
+
+import os
+
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # set by the stack: every process then writes there, and one page shows all
+
+INSTANCES = Counter("ctreport_instances", "SOP instances answered by the listener", ["status"])
+RECEIVED_BYTES = Counter("ctreport_received_bytes", "bytes archived")
+ASSOCIATIONS = Gauge("ctreport_associations", "associations open now", multiprocess_mode="livesum")
+STEPS = Counter("ctreport_steps", "steps ended, by outcome", ["step", "outcome"])
+STEP_SECONDS = Histogram("ctreport_step_seconds", "seconds per step", ["step"], buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300))
+RULE_HITS = Counter("ctreport_rule_hits", "rules that fired", ["rule", "severity"])
+TOKENS = Counter("ctreport_tokens", "tokens generated", ["rung"])
+VERIFY_STEPS = Counter("ctreport_verify_steps", "forward passes that verified drafts", ["rung"])
+ACCEPTANCE = Gauge("ctreport_acceptance", "share of drafted tokens accepted in the last draft", ["rung"], multiprocess_mode="mostrecent")
+RINGS = Counter("ctreport_rings", "doorbells rung", ["step", "outcome"])
+WAITING = Gauge("ctreport_waiting", "rows that a step could claim", ["step"], multiprocess_mode="mostrecent")
+RECLAIMED = Counter("ctreport_reclaimed", "expired leases handed back")
+
+
+def exposition() -> bytes:
+    """Prometheus text of this process, or of all processes of the stack where they share a folder."""
+    if SHARED_FOLDER not in os.environ:
+        return generate_latest(REGISTRY)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library annotates no constructor
+    return generate_latest(registry)

@@ -1,0 +1,433 @@
+"""The nouns of the house: frozen values, and the three state machines with their legal moves."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Self
+from uuid import UUID
+
+from pipeline.errors import IllegalMove
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+WATERMARK = "AI 草稿，未经医师审核，不得作为诊断依据"
+DEMO_WATERMARK = "演示模型，不可用于临床"
+
+
+class Machine(enum.StrEnum):
+    """A state that knows its legal moves: `state.move(to)` returns `to` or raises IllegalMove."""
+
+    def move(self, to: Self) -> Self:
+        """Return `to` if the move is legal, else raise IllegalMove."""
+        if to not in MOVES[self]:
+            legal = ", ".join(sorted(MOVES[self])) or "none (final)"
+            name = type(self).__name__
+            raise IllegalMove(f"{name} cannot go from '{self}' to '{to}'; legal moves from here: {legal}")
+        return to
+
+    @property
+    def final(self) -> bool:
+        """True when no move leads out of this state."""
+        return not MOVES[self]
+
+
+class StudyState(Machine):
+    """What has arrived of one study."""
+
+    RECEIVING = "receiving"
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+    HELD = "held"
+    WITHDRAWN = "withdrawn"
+
+
+class JobState(Machine):
+    """The work on one revision of one study."""
+
+    READY = "ready"
+    ENCODING = "encoding"
+    ENCODED = "encoded"
+    DRAFTING = "drafting"
+    DRAFTED = "drafted"
+    FAILED = "failed"
+    SUPERSEDED = "superseded"
+    UNSUPPORTED = "unsupported"
+
+
+class ReportState(Machine):
+    """What readers have done with one revision's report of one department."""
+
+    WAITING = "waiting"
+    REVIEWING = "reviewing"
+    WRITTEN = "written"
+    SIGNED = "signed"
+    AMENDED = "amended"
+    REJECTED = "rejected"
+
+
+S, J, R = StudyState, JobState, ReportState
+MOVES: Mapping[Machine, frozenset[Machine]] = MappingProxyType(
+    {
+        S.RECEIVING: frozenset({S.COMPLETE, S.PARTIAL, S.HELD, S.WITHDRAWN}),
+        S.COMPLETE: frozenset({S.RECEIVING, S.HELD, S.WITHDRAWN}),
+        S.PARTIAL: frozenset({S.RECEIVING, S.COMPLETE, S.HELD, S.WITHDRAWN}),
+        S.HELD: frozenset({S.RECEIVING, S.WITHDRAWN}),
+        S.WITHDRAWN: frozenset(),
+        # a lease that runs out hands the row back: encoding → ready, drafting → encoded
+        J.READY: frozenset({J.ENCODING, J.FAILED, J.SUPERSEDED, J.UNSUPPORTED}),
+        J.ENCODING: frozenset({J.READY, J.ENCODED, J.FAILED, J.SUPERSEDED, J.UNSUPPORTED}),
+        J.ENCODED: frozenset({J.READY, J.DRAFTING, J.FAILED, J.SUPERSEDED}),
+        J.DRAFTING: frozenset({J.ENCODED, J.DRAFTED, J.FAILED, J.SUPERSEDED}),
+        J.DRAFTED: frozenset({J.SUPERSEDED}),
+        J.FAILED: frozenset({J.READY, J.SUPERSEDED}),
+        J.SUPERSEDED: frozenset(),
+        J.UNSUPPORTED: frozenset({J.READY, J.SUPERSEDED}),
+        R.WAITING: frozenset({R.REVIEWING, R.REJECTED}),
+        R.REVIEWING: frozenset({R.WAITING, R.WRITTEN, R.REJECTED}),
+        R.WRITTEN: frozenset({R.REVIEWING, R.SIGNED, R.REJECTED}),
+        R.SIGNED: frozenset({R.AMENDED}),
+        R.AMENDED: frozenset({R.AMENDED}),
+        R.REJECTED: frozenset(),
+    }
+)
+
+
+class Step(enum.StrEnum):
+    """One name per step: its file, function, task, queue, metric and log event."""
+
+    RECEIVE = "receive"
+    ASSEMBLE = "assemble"
+    ENCODE = "encode"
+    DRAFT = "draft"
+    CHECK = "check"
+    PERSIST = "persist"
+    DELIVER = "deliver"
+    MAINTENANCE = "maintenance"
+
+
+class Priority(enum.IntEnum):
+    """Sort order of the claim; a lower number goes first."""
+
+    STAT = 0
+    INPATIENT = 1
+    ROUTINE = 2
+    NIGHT = 3
+
+
+class Side(enum.StrEnum):
+    """Patient side, from patient coordinates (LPS: +x is the patient's left)."""
+
+    LEFT = "左"
+    RIGHT = "右"
+
+
+class Severity(enum.StrEnum):
+    """What a rule's hit means for the reader."""
+
+    REPLACED = "replaced"
+    FLAG = "flag"
+    BLOCK = "block"
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One received SOP instance: header facts needed before pixels are read. Positions in mm, patient LPS."""
+
+    sop_uid: str
+    sop_class: str
+    transfer_syntax: str
+    study_uid: str
+    series_uid: str
+    modality: str
+    sha256: str
+    size_bytes: int
+    path: str  # relative to the archive root
+    instance_number: int | None = None
+    rows: int | None = None
+    columns: int | None = None
+    position_mm: tuple[float, float, float] | None = None
+    orientation: tuple[float, ...] | None = None  # six direction cosines
+    image_type: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The instances of one series, with the header facts that choosing it needs."""
+
+    series_uid: str
+    modality: str
+    description: str
+    body_part: str
+    kernel: str
+    thickness_mm: float | None
+    instances: tuple[Instance, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """Who was scanned, repaired for reading; `name_guess` is True when the character set had to be guessed."""
+
+    patient_id: str
+    issuer: str
+    name: str
+    name_guess: bool
+    birth_date: date | None
+    sex: str
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Everything that the receive step reads from one data set."""
+
+    instance: Instance
+    patient: Patient
+    accession: str
+    study_date: date | None
+    study_description: str
+    indication: str  # ReasonForTheRequestedProcedure, else RequestedProcedureDescription, else empty
+    series_description: str
+    body_part: str
+    kernel: str
+    thickness_mm: float | None
+    station: str
+    priority: Priority = Priority.ROUTINE
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesChoice:
+    """The series that will be read, and why each other one will not."""
+
+    chosen: tuple[Series, ...]
+    refused: tuple[tuple[str, str], ...]  # (series uid, reason)
+    region: str  # "chest", or the region that nobody reads here
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """One study as the store knows it. `id` is the internal UUID that logs and tasks carry."""
+
+    id: UUID
+    study_uid: str
+    state: StudyState
+    revision: int
+    first_received: datetime
+    last_received: datetime
+    open_associations: int
+    images: int
+    is_phantom: bool
+    indication: str
+    description: str
+    series: tuple[Series, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One revision of one study on its way to a draft, as claimed under a lease."""
+
+    id: UUID
+    study_id: UUID
+    study_uid: str
+    revision: int
+    state: JobState
+    priority: Priority
+    attempts: int
+    series_uids: tuple[str, ...]
+    files: tuple[str, ...]  # archive-relative paths of the frozen list, in slice order of the database
+    is_phantom: bool
+    indication: str
+    features_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One region that the encoder proposes, in patient coordinates. Findings refer to it by `index` (1-based)."""
+
+    index: int
+    kind: str  # 结节 | 实变
+    center_mm: tuple[float, float, float]  # patient LPS
+    side: Side
+    lobe: str  # 上叶 | 中叶 | 下叶
+    density: str  # 实性 | 磨玻璃 | 部分实性
+    size_mm: float
+    score: float  # 0..1
+    slice_sop_uid: str | None = None
+
+
+@dataclass(frozen=True)
+class Features:
+    """What an encoder says about one volume: `array` is float32 `(N, D)`, with its provenance."""
+
+    array: NDArray[np.float32]  # (N, D)
+    encoder: str
+    version: str
+    preprocessing: str  # hash of everything that happened before the network
+    candidates: tuple[Candidate, ...] = ()
+    effusion: tuple[Side, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """How a text was generated. `accepted_histogram[i]` counts the verify steps that accepted i drafted tokens."""
+
+    tokens: int
+    verify_count: int
+    accepted_histogram: tuple[int, ...]
+    seconds: float
+
+    @property
+    def acceptance(self) -> float:
+        """Drafted tokens accepted per drafted token; 0.0 when nothing was drafted (plain decoding)."""
+        depth = len(self.accepted_histogram) - 1
+        drafted = depth * sum(self.accepted_histogram)
+        accepted = sum(i * n for i, n in enumerate(self.accepted_histogram))
+        return accepted / drafted if drafted else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One structured finding of a report. Terms are the schema's Chinese enum values."""
+
+    candidate: int | None
+    kind: str  # 结节 | 实变 | 胸腔积液
+    side: str  # 左肺 | 右肺 | 左侧 | 右侧 | 双侧
+    lobe: str | None
+    density: str | None
+    size_mm: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A validated draft: its three sections as a radiologist reads them, and its structured findings."""
+
+    findings_text: str  # 检查所见
+    impression: str  # 诊断意见
+    advice: str  # 建议
+    findings: tuple[Finding, ...] = ()
+
+    def sections(self) -> dict[str, str]:
+        """The three sections under their Chinese names, in reading order."""
+        return {"检查所见": self.findings_text, "诊断意见": self.impression, "建议": self.advice}
+
+
+@dataclass(frozen=True, slots=True)
+class DraftSource:
+    """Where a draft came from."""
+
+    rung: str  # embedded | sglang | sglang-plain | vllm | fake
+    model: str
+    model_digest: str
+    phantom_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DraftAnswer:
+    """What a drafter returns: the raw text, how it was made and by whom."""
+
+    text: str
+    generation: Generation
+    source: DraftSource
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One rule that fired. `start:end` are character offsets into `section`'s text (0:0 when it concerns no span)."""
+
+    rule: str
+    version: int
+    severity: Severity
+    section: str
+    start: int
+    end: int
+    message: str
+    original: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A report after the rules: replaced text, and every hit."""
+
+    report: Report
+    hits: tuple[Hit, ...]
+    rules_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class DoseEvent:
+    """One irradiation event of a patient, as stored in `dose_events`."""
+
+    event_uid: str
+    when: date
+    region: str
+    dlp_mgy_cm: float
+    msv: float
+
+
+@dataclass(frozen=True, slots=True)
+class DoseRule:
+    """Warn when the dose of the past `window_months` exceeds `threshold_msv` and the text asks for more CT."""
+
+    id: str
+    version: int
+    window_months: int
+    threshold_msv: float
+    triggers: tuple[str, ...]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """The rules in force, as read from PostgreSQL in one go."""
+
+    version: int
+    terms: Mapping[str, str]  # forbidden form → standard term
+    dose: tuple[DoseRule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckContext:
+    """What rules may look at besides the text."""
+
+    study_date: date
+    doses: tuple[DoseEvent, ...] = ()
+    doses_missing: int = 0  # the patient's CT studies without any dose event
+    candidates: tuple[Candidate, ...] = ()
+    indication: str = ""
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A finished draft, ready to be persisted in one transaction."""
+
+    job_id: UUID
+    department: str
+    checked: Checked
+    source: DraftSource
+    generation: Generation
+    watermark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where the archive put some bytes. `fresh` is False when the same bytes were already there."""
+
+    path: str
+    sha256: str
+    size_bytes: int
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesFiles:
+    """Files of the chosen series, handed to an encoder."""
+
+    paths: tuple[Path, ...]

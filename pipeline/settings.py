@@ -1,0 +1,191 @@
+"""Settings: one class per room, read once from the environment, frozen. `rows()` lists every field for README and env.example."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class _Room(BaseSettings):
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+
+class SiteSettings(_Room):
+    """What kind of installation this is."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_")
+    mode: Literal["demo", "site"] | None = Field(
+        None, description="demo allows phantom-only models on real CT (watermarked, never signed); unset: demo when embedded, else site"
+    )
+    data: Path = Field(Path(".ctreport"), description="folder of the embedded stack, the archive and the features")
+    phantom_ledger: Path | None = Field(None, description="file of SOP UIDs that `ctreport phantom` wrote; unset: phantoms.ledger in the data folder")
+
+
+class StoreSettings(_Room):
+    """PostgreSQL."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_DATABASE_")
+    url: SecretStr | None = Field(None, description="postgresql://user:password@host:port/name of PostgreSQL 15 or newer; unset: embedded")
+    reader_password: SecretStr | None = Field(None, description="password given to the read-only role ctreport_reader at migration; unset: no login")
+    pool_size: int = Field(5, ge=1, description="connections kept open per process")
+    connect_timeout_s: int = Field(5, ge=1, description="seconds until a silent database counts as down")
+    statement_timeout_ms: int = Field(30_000, ge=100, description="milliseconds until a statement is cancelled")
+
+
+class BrokerSettings(_Room):
+    """Redis or Valkey: the doorbell."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_REDIS_")
+    url: SecretStr | None = Field(None, description="redis://:password@host:port/0 of Redis 6 or newer; unset: embedded Valkey")
+    visibility_timeout_s: int = Field(900, ge=1, description="seconds until an unacknowledged bell rings again; longer than the longest task")
+
+
+class ArchiveSettings(_Room):
+    """Received bytes."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_ARCHIVE_")
+    root: Path | None = Field(None, description="folder of received DICOM files; unset: archive in the data folder")
+    free_floor_mb: int = Field(512, ge=0, description="MiB of free space below which the listener answers 0xA700")
+
+
+class ListenerSettings(_Room):
+    """The C-STORE service."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_LISTENER_")
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(11112, ge=0, le=65535, description="TCP port; 0 takes a free one")
+    aet: str = Field("CTREPORT", min_length=1, max_length=16, description="our AE title")
+    name: str = Field("listener", description="name of this listener; one per process that runs at the same time")
+    max_pdu_bytes: int = Field(131_072, ge=4096, description="largest PDU that we accept, bytes")
+    max_associations: int = Field(50, ge=1, description="associations served at once")
+    network_timeout_s: float = Field(60.0, gt=0, description="seconds of silence until an association is aborted")
+    max_object_mb: int = Field(2048, ge=1, description="MiB of the largest object that is accepted")
+
+
+class AssembleSettings(_Room):
+    """When a study counts as complete."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_ASSEMBLE_")
+    quiet_s: float = Field(30.0, ge=0, description="seconds without a new image until a study with no open association is complete")
+    min_slices: int = Field(8, ge=2, description="fewer axial images than this are not a volume")
+
+
+class WorkSettings(_Room):
+    """Leases, retries and the sweeper."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_WORK_")
+    lease_s: float = Field(60.0, gt=0, description="seconds until a claimed row without heartbeat goes back")
+    batch: int = Field(4, ge=1, description="jobs claimed at once")
+    max_attempts: int = Field(5, ge=1, description="claims of one step until the job is failed")
+    retry_delay_s: float = Field(5.0, ge=0, description="seconds until the first retry; doubles with each attempt")
+    sweep_s: float = Field(10.0, gt=0, description="seconds between two rounds of the sweeper")
+    deadline_s: float = Field(600.0, gt=0, description="seconds after which a step that hangs ends its process")
+
+
+class EncoderSettings(_Room):
+    """Image encoder."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_ENCODER_")
+    weights: Path | None = Field(None, description="folder of the encoder's weights; unset: the packaged phantom-only encoder")
+
+
+class DraftSettings(_Room):
+    """Report drafting."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_DRAFT_")
+    weights: Path | None = Field(None, description="checkpoint folder of the embedded engine; unset: the packaged phantom-only model")
+    k: int = Field(6, ge=0, le=16, description="tokens drafted per step by the MTP layer; 0 is plain decoding, the text is the same")
+    max_tokens: int = Field(600, ge=16, description="longest answer in tokens")
+    department: str = Field("radiology", description="department that drafts are written for")
+
+
+class DeliverSettings(_Room):
+    """Where finished reports go."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_DELIVER_")
+    folder: Path | None = Field(None, description="folder that receives each report as Markdown; unset: nothing is delivered")
+
+
+class WebSettings(_Room):
+    """The health page."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_WEB_")
+    host: str = Field("127.0.0.1", description="address of the web process")
+    port: int = Field(8042, ge=0, le=65535, description="TCP port of the web process")
+
+
+class LogSettings(_Room):
+    """Logs."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_LOG_")
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="lowest level that is written")
+
+
+ROOMS: dict[str, type[_Room]] = {
+    "site": SiteSettings,
+    "store": StoreSettings,
+    "broker": BrokerSettings,
+    "archive": ArchiveSettings,
+    "listener": ListenerSettings,
+    "assemble": AssembleSettings,
+    "work": WorkSettings,
+    "encoder": EncoderSettings,
+    "draft": DraftSettings,
+    "deliver": DeliverSettings,
+    "web": WebSettings,
+    "log": LogSettings,
+}
+
+
+class Settings:
+    """All rooms, read from the environment at construction."""
+
+    def __init__(self) -> None:
+        self.site = SiteSettings()
+        self.store = StoreSettings()
+        self.broker = BrokerSettings()
+        self.archive = ArchiveSettings()
+        self.listener = ListenerSettings()
+        self.assemble = AssembleSettings()
+        self.work = WorkSettings()
+        self.encoder = EncoderSettings()
+        self.draft = DraftSettings()
+        self.deliver = DeliverSettings()
+        self.web = WebSettings()
+        self.log = LogSettings()
+
+    @property
+    def mode(self) -> Literal["demo", "site"]:
+        """Explicit mode, else site as soon as a database or broker URL is given."""
+        external = self.store.url is not None or self.broker.url is not None
+        return self.site.mode or ("site" if external else "demo")
+
+    @property
+    def archive_root(self) -> Path:
+        """Folder of received files."""
+        return self.archive.root or self.site.data / "archive"
+
+    @property
+    def phantom_ledger(self) -> Path:
+        """File of phantom SOP UIDs."""
+        return self.site.phantom_ledger or self.site.data / "phantoms.ledger"
+
+
+@lru_cache(maxsize=1)
+def settings() -> Settings:
+    """The process's settings, read once."""
+    return Settings()
+
+
+def rows() -> Iterator[tuple[str, str, str]]:
+    """(environment variable, default, description) of every field, for documents and their test."""
+    for room in ROOMS.values():
+        prefix = room.model_config.get("env_prefix", "")
+        for name, field in room.model_fields.items():
+            default = "" if field.default is None else str(field.default)
+            yield f"{prefix}{name}".upper(), default, field.description or ""

@@ -1,0 +1,178 @@
+"""Assemble: claim quiet studies, and freeze one as a revision with its job."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, exists, func, or_, select, update
+
+from pipeline.model import Instance, JobState, Series, SeriesChoice, Study, StudyState
+from pipeline.ports import Lease
+from pipeline.store.repository import Repository, in_seconds, plain
+from pipeline.store.tables import AssociationRow, InstanceRow, JobRow, SeriesRow, StudyAssociationRow, StudyRow
+
+FREE = {"lease_owner": None, "lease_until": None}
+
+
+def is_quiet(quiet_s: float) -> ColumnElement[bool]:
+    """No new image for `quiet_s`, no open association, and nobody assembles it now."""
+    open_association = (
+        exists()
+        .where(StudyAssociationRow.study_id == StudyRow.id)
+        .where(AssociationRow.id == StudyAssociationRow.association_id)
+        .where(AssociationRow.closed_at.is_(None))
+    )
+    return (
+        (StudyRow.state == StudyState.RECEIVING.value)
+        & (StudyRow.last_received <= in_seconds(-quiet_s))
+        & (StudyRow.due_at <= func.now())
+        & or_(StudyRow.lease_until.is_(None), StudyRow.lease_until < func.now())
+        & ~open_association
+    )
+
+
+class Assembling(Repository):
+    """The assemble step's rows."""
+
+    def claim_quiet(self, quiet_s: float, limit: int, lease: Lease) -> tuple[Study, ...]:
+        """Up to `limit` quiet studies under a lease, oldest first; see the Studies port."""
+        quiet = (
+            select(StudyRow.id)
+            .where(is_quiet(quiet_s))
+            .order_by(StudyRow.last_received)
+            .limit(limit)
+            .with_for_update(of=StudyRow, skip_locked=True)
+            .cte("quiet")
+        )
+        leased = {"lease_owner": lease.owner, "lease_until": in_seconds(lease.seconds), "attempts": StudyRow.attempts + 1}
+        taken = update(StudyRow).where(StudyRow.id.in_(select(quiet.c.id))).values(**leased).returning(StudyRow)
+        rows = self.session.scalars(taken, execution_options={"populate_existing": True, "synchronize_session": False}).all()
+        rows = sorted(rows, key=lambda row: row.last_received)
+        series = self._series([row.id for row in rows])
+        return tuple(_study(row, series[row.id]) for row in rows)
+
+    def freeze(self, study: Study, choice: SeriesChoice, is_phantom: bool, reason: str | None) -> UUID | None:
+        """Study → complete and a job for its next revision; None when an image arrived meanwhile or nothing changed. See the Studies port."""
+        row = self._unchanged(study)
+        if row is None:
+            return None
+        complete = {"state": StudyState(row.state).move(StudyState.COMPLETE).value, "attempts": 0, **FREE}
+        files = [instance.path for series in choice.chosen for instance in series.instances]
+        if self._same_as_before(row, files, choice.region, reason):
+            self.session.execute(update(StudyRow).where(StudyRow.id == row.id).values(**complete))
+            return None
+        self._supersede(row.id)
+        self.session.execute(update(StudyRow).where(StudyRow.id == row.id).values(**complete, revision=row.revision + 1))
+        return self._add_job(row, files, choice, is_phantom, reason)
+
+    def _unchanged(self, study: Study) -> StudyRow | None:
+        """The study's row, locked; None when it is not what was claimed: frozen by somebody else, held, or with a newer image."""
+        query = select(StudyRow).where(StudyRow.id == study.id).with_for_update(key_share=True)
+        row = self.session.scalars(query, execution_options={"populate_existing": True}).one_or_none()
+        if row is None or row.state != StudyState.RECEIVING:
+            return None
+        return row if (row.last_received, row.images) == (study.last_received, study.images) else None
+
+    def _same_as_before(self, row: StudyRow, files: list[str], region: str, reason: str | None) -> bool:
+        job = self.session.scalars(select(JobRow).filter_by(study_id=row.id, revision=row.revision)).one_or_none()
+        if job is None or job.state == JobState.SUPERSEDED:
+            return False
+        unsupported = job.state == JobState.UNSUPPORTED
+        return job.files == files and job.region == region and unsupported == (reason is not None)
+
+    def _supersede(self, study_id: UUID) -> None:
+        """Every job of an older revision ends; whoever works on it finds its lease lost."""
+        older = select(JobRow).where(JobRow.study_id == study_id, JobRow.state != JobState.SUPERSEDED.value).with_for_update()
+        for job in self.session.scalars(older, execution_options={"populate_existing": True}).all():
+            job.state = JobState(job.state).move(JobState.SUPERSEDED).value
+            job.lease_owner = job.lease_until = None
+        self.session.flush()
+
+    def _add_job(self, row: StudyRow, files: list[str], choice: SeriesChoice, is_phantom: bool, reason: str | None) -> UUID:
+        state = JobState.READY if reason is None else JobState.READY.move(JobState.UNSUPPORTED)
+        job = JobRow(
+            study_id=row.id,
+            revision=row.revision + 1,
+            state=state.value,
+            priority=row.priority,
+            reason=reason,
+            series_chosen=[series.series_uid for series in choice.chosen],
+            series_refused=[[uid, plain(why)] for uid, why in choice.refused],
+            files=files,
+            region=choice.region,
+            is_phantom=is_phantom,
+            ended_at=None if reason is None else func.now(),
+        )
+        self.session.add(job)
+        self.session.flush()
+        return job.id
+
+    def _series(self, study_ids: Sequence[UUID]) -> dict[UUID, tuple[Series, ...]]:
+        """The series of some studies with their first instances, in slice order."""
+        instances: dict[UUID, list[InstanceRow]] = defaultdict(list)
+        first = (
+            select(InstanceRow)
+            .where(InstanceRow.study_id.in_(study_ids), InstanceRow.is_first)
+            .order_by(InstanceRow.instance_number.nulls_last(), InstanceRow.sop_uid)
+        )
+        for instance in self.session.scalars(first):
+            instances[instance.series_id].append(instance)
+        found: dict[UUID, list[Series]] = defaultdict(list)
+        query = select(SeriesRow, StudyRow.study_uid).join(StudyRow, StudyRow.id == SeriesRow.study_id)
+        for row, study_uid in self.session.execute(query.where(SeriesRow.study_id.in_(study_ids)).order_by(SeriesRow.series_uid)):
+            if row.id in instances:
+                found[row.study_id].append(_one_series(row, study_uid, instances[row.id]))
+        return defaultdict(tuple, {study_id: tuple(series) for study_id, series in found.items()})
+
+
+def _study(row: StudyRow, series: tuple[Series, ...]) -> Study:
+    return Study(
+        id=row.id,
+        study_uid=row.study_uid,
+        state=StudyState(row.state),
+        revision=row.revision,
+        first_received=row.first_received,
+        last_received=row.last_received,
+        open_associations=0,
+        images=row.images,
+        is_phantom=False,
+        indication=row.indication,
+        description=row.description,
+        series=series,
+    )
+
+
+def _one_series(row: SeriesRow, study_uid: str, instances: list[InstanceRow]) -> Series:
+    return Series(
+        series_uid=row.series_uid,
+        modality=row.modality,
+        description=row.description,
+        body_part=row.body_part,
+        kernel=row.kernel,
+        thickness_mm=row.thickness_mm,
+        instances=tuple(_instance(one, study_uid, row.series_uid) for one in instances),
+    )
+
+
+def _instance(row: InstanceRow, study_uid: str, series_uid: str) -> Instance:
+    position = row.position_mm
+    return Instance(
+        sop_uid=row.sop_uid,
+        sop_class=row.sop_class,
+        transfer_syntax=row.transfer_syntax,
+        study_uid=study_uid,
+        series_uid=series_uid,
+        modality=row.modality,
+        sha256=row.sha256,
+        size_bytes=row.size_bytes,
+        path=row.path,
+        instance_number=row.instance_number,
+        rows=row.rows,
+        columns=row.columns,
+        position_mm=None if position is None else (position[0], position[1], position[2]),
+        orientation=None if row.orientation is None else tuple(row.orientation),
+        image_type=tuple(row.image_type),
+        flags=tuple(row.flags),
+    )

@@ -1,0 +1,32 @@
+"""What the repositories share: the session of one transaction, the database's clock, and text that PostgreSQL can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, func
+from sqlalchemy.orm import Session
+
+
+class Repository:
+    """Works inside the transaction of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+
+def in_seconds(seconds: float) -> ColumnElement[datetime]:
+    """The database's now() plus `seconds`; negative looks back."""
+    moment: ColumnElement[datetime] = func.now() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
+    return moment
+
+
+def plain(text: str) -> str:
+    """Text without what PostgreSQL refuses: NUL characters and lone surrogates."""
+    return text.replace("\x00", "").encode("utf-8", "replace").decode()
+
+
+def plain_list(texts: Iterable[str]) -> list[str]:
+    """A list of plain texts."""
+    return [plain(text) for text in texts]

@@ -1,0 +1,125 @@
+"""What readers get: drafts with their findings and flags, the reports that readers move, and deliveries."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Mapped, mapped_column
+
+from pipeline.model import ReportState, Severity
+from pipeline.store.tables.base import Base, DeliveryState, Id, Now, StudyKey, lease_whole, states
+
+SEVERITIES = ", ".join(f"'{severity.value}'" for severity in Severity)
+
+
+class DraftRow(Base):
+    """A checked draft: its text, where it came from, how it was generated. Never changed once written."""
+
+    __tablename__ = "drafts"
+    __table_args__ = (
+        UniqueConstraint("job_id", "department"),
+        CheckConstraint("watermark <> ''", name="watermark"),
+    )
+    id: Mapped[Id]
+    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id"))
+    department: Mapped[str]
+    findings_text: Mapped[str]
+    impression: Mapped[str]
+    advice: Mapped[str]
+    rung: Mapped[str]
+    model: Mapped[str]
+    model_digest: Mapped[str]
+    phantom_only: Mapped[bool]
+    tokens: Mapped[int]
+    verify_count: Mapped[int]
+    accepted_histogram: Mapped[list[int]] = mapped_column(ARRAY(BigInteger))
+    seconds: Mapped[float]
+    rules_version: Mapped[int]
+    watermark: Mapped[str]
+    created_at: Mapped[Now]
+
+
+class FindingRow(Base):
+    """One structured finding of a draft, in its order."""
+
+    __tablename__ = "draft_findings"
+    draft_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("drafts.id", ondelete="CASCADE"), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    candidate: Mapped[int | None]
+    kind: Mapped[str]
+    side: Mapped[str]
+    lobe: Mapped[str | None]
+    density: Mapped[str | None]
+    size_mm: Mapped[int | None]
+
+
+class FlagRow(Base):
+    """One rule hit of a draft; `start_at:end_at` are character offsets into the section's own text."""
+
+    __tablename__ = "draft_flags"
+    __table_args__ = (CheckConstraint(f"severity IN ({SEVERITIES})", name="severity"),)
+    draft_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("drafts.id", ondelete="CASCADE"), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    rule: Mapped[str]
+    version: Mapped[int]
+    severity: Mapped[str]
+    section: Mapped[str]
+    start_at: Mapped[int]
+    end_at: Mapped[int]
+    message: Mapped[str]
+    original: Mapped[str]
+
+
+class ReportRow(Base):
+    """One revision's report of one department, as readers move it."""
+
+    __tablename__ = "reports"
+    __table_args__ = (
+        UniqueConstraint("study_id", "revision", "department"),
+        UniqueConstraint("draft_id"),
+        states(ReportState),
+        CheckConstraint("state NOT IN ('signed', 'amended') OR (signed_by IS NOT NULL AND signed_at IS NOT NULL)", name="signed"),
+        Index("ix_reports_open", "state", "created_at", postgresql_where=text("state IN ('waiting', 'reviewing', 'written')")),
+    )
+    id: Mapped[Id]
+    study_id: Mapped[StudyKey]
+    revision: Mapped[int]
+    department: Mapped[str]
+    draft_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("drafts.id"))
+    state: Mapped[str] = mapped_column(default=ReportState.WAITING.value)
+    reviewed_by: Mapped[str | None]
+    reviewed_at: Mapped[datetime | None]
+    written_by: Mapped[str | None]
+    written_at: Mapped[datetime | None]
+    signed_by: Mapped[str | None]
+    signed_at: Mapped[datetime | None]
+    created_at: Mapped[Now]
+
+
+class DeliveryRow(Base):
+    """One draft that somebody asked for, on its way there under a lease."""
+
+    __tablename__ = "deliveries"
+    __table_args__ = (
+        UniqueConstraint("draft_id", "kind", "target"),
+        states(DeliveryState),
+        lease_whole(),
+        Index("ix_deliveries_claim", "due_at", postgresql_where=text("state = 'waiting'")),
+        Index("ix_deliveries_lease_until", "lease_until", postgresql_where=text("lease_until IS NOT NULL")),
+    )
+    id: Mapped[Id]
+    draft_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("drafts.id"))
+    study_id: Mapped[StudyKey]
+    kind: Mapped[str]
+    target: Mapped[str] = mapped_column(default="", server_default="")
+    state: Mapped[str] = mapped_column(default=DeliveryState.WAITING.value)
+    due_at: Mapped[Now]
+    attempts: Mapped[int] = mapped_column(default=0)
+    lease_owner: Mapped[str | None]
+    lease_until: Mapped[datetime | None]
+    reason: Mapped[str | None]
+    created_at: Mapped[Now]
+    done_at: Mapped[datetime | None]

@@ -1,0 +1,69 @@
+"""What is done with it: one job per study revision, claimed under a lease; and the trail that nobody can rewrite."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+
+from sqlalchemy import BigInteger, CheckConstraint, Identity, Index, UniqueConstraint, func, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from pipeline.model import JobState
+from pipeline.store.tables.base import Base, Id, Now, Pairs, Strings, StudyKey, lease_whole, states
+
+LIVE = "state IN ('ready', 'encoding', 'encoded', 'drafting')"
+
+
+class JobRow(Base):
+    """The work on one revision of one study; `files` is its frozen list of archive-relative paths."""
+
+    __tablename__ = "jobs"
+    __table_args__ = (
+        UniqueConstraint("study_id", "revision"),
+        states(JobState),
+        lease_whole(),
+        CheckConstraint("revision >= 1 AND attempts >= 0", name="counts"),
+        CheckConstraint("state IN ('encoding', 'drafting') OR lease_owner IS NULL", name="lease_state"),
+        Index("ix_jobs_claim", "state", "priority", "due_at", postgresql_where=text(LIVE)),
+        Index("ix_jobs_lease_until", "lease_until", postgresql_where=text("lease_until IS NOT NULL")),
+    )
+    id: Mapped[Id]
+    study_id: Mapped[StudyKey]
+    revision: Mapped[int]
+    state: Mapped[str]
+    priority: Mapped[int]
+    due_at: Mapped[Now]
+    attempts: Mapped[int] = mapped_column(default=0)
+    lease_owner: Mapped[str | None]
+    lease_until: Mapped[datetime | None]
+    reason: Mapped[str | None]
+    series_chosen: Mapped[Strings]
+    series_refused: Mapped[Pairs]
+    files: Mapped[Strings]
+    region: Mapped[str]
+    is_phantom: Mapped[bool]
+    features_path: Mapped[str | None]
+    encoder: Mapped[str | None]
+    encoder_version: Mapped[str | None]
+    created_at: Mapped[Now]
+    encoding_at: Mapped[datetime | None]
+    encoded_at: Mapped[datetime | None]
+    drafting_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+
+
+class AuditRow(Base):
+    """One event. A trigger forbids changing or removing rows; no foreign keys, so that the trail outlives what it tells of."""
+
+    __tablename__ = "audit"
+    __table_args__ = (
+        Index("ix_audit_study_id_id", "study_id", "id"),
+        Index("ix_audit_at", "at"),
+    )
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    actor: Mapped[str]
+    action: Mapped[str]
+    study_id: Mapped[uuid.UUID | None]
+    job_id: Mapped[uuid.UUID | None]
+    detail: Mapped[dict[str, str]]

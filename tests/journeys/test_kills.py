@@ -1,0 +1,95 @@
+"""Killed workers, an emptied Redis, a killed listener: the draft still arrives, once, and no acknowledged image is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import redis
+
+from tests.journeys.conftest import RunningStack, eventually, running
+
+STATE = "SELECT state FROM jobs"
+
+
+def kill(stack: RunningStack, part: str) -> None:
+    """SIGKILL one process of the stack, as it runs now."""
+    pid = stack.info.part(part).pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+
+
+def empty_redis(stack: RunningStack) -> None:
+    with redis.Redis.from_url(stack.info.redis_url) as client:
+        client.flushall()
+
+
+def test_workers_killed_in_encode_and_in_draft_with_redis_emptied_between_still_give_one_draft(tmp_path: Path, test_data: Path) -> None:
+    with running(tmp_path / "stack") as stack:
+        stack.json("send", str(test_data / "chest_lidc_0314"))
+        eventually(lambda: stack.query(STATE) == [("encoding",)])
+        kill(stack, "worker-encode")
+        assert stack.query("SELECT count(*) FROM drafts") == [(0,)]
+        empty_redis(stack)
+        eventually(lambda: stack.query(STATE) == [("drafting",)])
+        kill(stack, "worker-draft")
+        assert stack.query("SELECT count(*) FROM drafts") == [(0,)]
+        empty_redis(stack)
+        eventually(lambda: stack.query(STATE) == [("drafted",)])
+        assert stack.read("SELECT count(*) FROM finished_reports") == [(1,)]
+        assert stack.query("SELECT count(*) FROM drafts") == [(1,)]
+        assert stack.query("SELECT count(*) FROM jobs WHERE lease_owner IS NOT NULL") == [(0,)]
+        assert stack.json("verify")["clean"] is True
+
+
+def test_a_listener_killed_in_the_middle_of_a_send_loses_no_acknowledged_image(tmp_path: Path, test_data: Path) -> None:
+    with running(tmp_path / "stack") as stack:
+        port = stack.info.ports["listener"]
+        sending = stack.start("send", str(test_data / "chest_lidc_0314"), "--port", str(port), "--json", str(tmp_path / "sent.json"))
+        eventually(lambda: stack.query("SELECT count(*) >= 5 FROM instances") == [(True,)])
+        kill(stack, "listener")
+        sending.wait(timeout=60)
+        report = stack.json("verify")
+        assert (report["missing"], report["changed"]) == ([], [])
+        assert report["acknowledged"] >= 5
+        eventually(lambda: stack.info.part("listener").restarts >= 1)
+        assert stack.resend(test_data / "chest_lidc_0314")["succeeded"] == 28
+        eventually(lambda: stack.read("SELECT count(*) FROM finished_reports") == [(1,)])
+        assert stack.query("SELECT count(*) FROM instances") == [(28,)]
+        assert stack.json("verify")["clean"] is True
+
+
+def test_a_dead_database_is_answered_with_out_of_resources_and_nothing_is_lost(tmp_path: Path, test_data: Path) -> None:
+    with running(tmp_path / "stack") as stack:
+        database = stack.info.part("postgres").pid
+        assert database is not None
+        os.kill(database, signal.SIGSTOP)
+        try:
+            sent = stack.json("send", str(test_data / "chest_lidc_0314" / "000001.dcm"), expect=1)
+        finally:
+            os.kill(database, signal.SIGCONT)
+        assert [failure["status"] for failure in sent["failed"]] == ["0xA700"]
+        assert stack.resend(test_data / "chest_lidc_0314")["succeeded"] == 28
+        eventually(lambda: stack.read("SELECT count(*) FROM finished_reports") == [(1,)])
+        assert stack.json("verify")["clean"] is True
+
+
+def test_a_missing_model_fails_the_job_with_a_sentence_and_retry_starts_it_again(tmp_path: Path, test_data: Path) -> None:
+    weights = tmp_path / "weights"
+    with running(tmp_path / "stack", CTREPORT_DRAFT_WEIGHTS=str(weights)) as stack:
+        stack.json("send", str(test_data / "chest_lidc_0314"))
+        eventually(lambda: stack.query(STATE) == [("failed",)])
+        (study,) = stack.json("status")["studies"]
+        assert str(weights) in study["reason"]
+        assert study["step"] == "failed"
+        weights.symlink_to(packaged_weights())
+        answer = stack.json("retry", study["study_uid"])
+        assert (answer["before"], answer["after"]) == ("failed", "ready")
+        eventually(lambda: stack.query(STATE) == [("drafted",)])
+
+
+def packaged_weights() -> Path:
+    from pipeline.engine.checkpoint import WEIGHTS
+
+    return WEIGHTS

@@ -1,0 +1,5 @@
+"""`python -m workers` is `ctreport`."""
+
+from workers.cli import main
+
+main()

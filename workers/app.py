@@ -1,0 +1,95 @@
+"""The Celery app: queues named after steps, and the base task that owns log ids, deadline and the last broad except."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+import celery
+import structlog
+from celery import signals
+from kombu import Queue
+
+from pipeline import log, metrics
+from pipeline.errors import Transient
+from pipeline.model import Step
+from pipeline.settings import settings
+
+QUEUES = (Step.ASSEMBLE, Step.ENCODE, Step.DRAFT, Step.DELIVER, Step.MAINTENANCE)
+EXIT_DEADLINE = 75  # EX_TEMPFAIL: the supervisor starts the process again
+logger = log.get(__name__)
+
+
+def create_app(redis_url: str, visibility_timeout_s: int) -> celery.Celery:
+    """An app that carries JSON bells only. Waiting is a row and a sweeper, never an eta."""
+    app = celery.Celery("ctreport", broker=redis_url, task_cls="workers.app:StepTask", include=["workers.tasks"])
+    app.conf.update(
+        task_serializer="json",
+        accept_content=["json"],
+        task_ignore_result=True,
+        task_acks_late=True,
+        task_reject_on_worker_lost=True,
+        task_create_missing_queues=False,
+        task_queues=[Queue(step.value) for step in QUEUES],
+        task_default_queue=Step.MAINTENANCE.value,
+        task_routes={step.value: {"queue": step.value} for step in QUEUES},
+        task_time_limit=600,  # prefork only: solo and thread pools ignore both (StepTask.deadline covers those)
+        task_soft_time_limit=540,
+        worker_prefetch_multiplier=1,
+        worker_hijack_root_logger=False,
+        worker_soft_shutdown_timeout=30.0,
+        worker_enable_soft_shutdown_on_idle=False,
+        worker_send_task_events=False,
+        broker_connection_retry_on_startup=True,
+        broker_transport_options={
+            "visibility_timeout": visibility_timeout_s,
+            "unacked_restore_interval": 5,
+            "unacked_restore_throttle": 1,
+            "socket_keepalive": True,
+            "socket_connect_timeout": 3,
+            "socket_timeout": 30,
+            "health_check_interval": 25,
+        },
+    )
+    return app
+
+
+class StepTask(celery.Task):  # type: ignore[type-arg]  # generic in the stubs only
+    """Base of every task: binds log ids, ends the process past its deadline, and lets no exception loop a message."""
+
+    abstract = True
+
+    def __call__(self, *args: object, **kwargs: object) -> None:
+        """Run the body. A failure is logged and counted; the row's lease, not the message, brings the work back."""
+        structlog.contextvars.bind_contextvars(step=self.name)
+        watchdog = threading.Timer(settings().work.deadline_s, _exit_hung, args=(self.name,))
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            self.run(*args, **kwargs)
+        except Transient as error:
+            metrics.STEPS.labels(self.name, "transient").inc()
+            logger.warning("step_transient", reason=str(error))
+        except Exception:  # the one place for it (DESIGN 5.8): a bug must not take the worker down
+            metrics.STEPS.labels(self.name, "error").inc()
+            logger.exception("step_error")
+        finally:
+            watchdog.cancel()
+            structlog.contextvars.clear_contextvars()
+
+
+def _exit_hung(step: str) -> None:
+    logger.error("step_hung", step=step, deadline=str(timedelta(seconds=settings().work.deadline_s)))
+    os._exit(EXIT_DEADLINE)
+
+
+def on_worker_ready(callback: Callable[[], None]) -> None:
+    """Run `callback` once the worker takes messages."""
+    signals.worker_ready.connect(lambda **_: callback(), weak=False)
+
+
+def on_worker_process_start(callback: Callable[[], None]) -> None:
+    """Run `callback` in each pool child after its fork: connections made before it must not be shared."""
+    signals.worker_process_init.connect(lambda **_: callback(), weak=False)

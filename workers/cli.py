@@ -1,0 +1,29 @@
+"""The command line. Exit 0 = fine, 1 = found something wrong, 2 = wrong use; progress goes to standard error."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from pipeline.errors import PipelineError
+from workers.commands import demo, models, processes, studies
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="CT report drafts, from C-STORE to PostgreSQL; a draft is never a diagnosis.",
+)
+for group in (processes.app, studies.app, models.app, demo.app):
+    app.registered_commands.extend(group.registered_commands)
+app.add_typer(processes.worker_app, name="worker")
+
+
+def main() -> None:
+    """Run a command; an error of ours is one sentence on standard error and exit 1."""
+    try:
+        app()
+    except PipelineError as error:
+        typer.echo(f"ctreport: {error}", err=True)
+        sys.exit(1)

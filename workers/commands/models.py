@@ -1,0 +1,105 @@
+"""Commands about models and phantoms: phantom, generate, eval, train. They need no stack."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.settings import settings
+from workers import wiring
+from workers.commands.answer import Data, Json, answer
+
+app = typer.Typer()
+K = Annotated[int | None, typer.Option("--k", min=0, max=16, help="tokens drafted per step")]
+
+
+@app.command()
+def phantom(
+    folder: Annotated[Path, typer.Argument(help="one sub-folder per study is written here")],
+    seed: int = 1,
+    count: Annotated[int, typer.Option(min=1)] = 1,
+    data: Data = None,
+    json_to: Json = None,
+) -> None:
+    """Write synthetic chest CT studies as DICOM, with truth.json beside each, and note them in the phantom ledger."""
+    folders = write_phantoms(folder, seed, count)
+    answer({"studies": [str(f) for f in folders]}, json_to, "\n".join(str(f) for f in folders))
+
+
+def write_phantoms(folder: Path, seed: int, count: int) -> list[Path]:
+    """Studies of the seeds `seed … seed + count − 1`, one folder each, known to this site's phantom ledger."""
+    from pipeline.dicom.phantom_ledger import FilePhantomLedger
+    from pipeline.training.phantom_dicom import write_study
+
+    ledger = FilePhantomLedger(settings().phantom_ledger)
+    folders = []
+    for number in range(seed, seed + count):
+        target = folder / f"phantom-{number}"
+        ledger.append(write_study(target, number))
+        folders.append(target)
+    return folders
+
+
+@app.command()
+def generate(
+    study: Annotated[Path | None, typer.Option(help="folder of one CT series", exists=True)] = None,
+    features: Annotated[Path | None, typer.Option(help="features file as the encode step writes it", exists=True)] = None,
+    k: K = None,
+    plain: Annotated[bool, typer.Option("--plain", help="no drafting: one token per step")] = False,
+    indication: str = "",
+    json_to: Json = None,
+) -> None:
+    """Generate one report with the embedded engine. The text is the same for every k."""
+    from pipeline.drafting.prompt import render
+    from pipeline.drafting.schema import schema_text
+    from pipeline.engine.checkpoint import WEIGHTS
+    from pipeline.engine.generate import Engine
+
+    if (study is None) == (features is None):
+        raise typer.BadParameter("give either --study FOLDER or --features FILE")
+    room = settings().draft
+    encoder = wiring.LazyEncoder()
+    seen = encoder.load_features(features) if features else encoder.encode(sorted((study or Path()).rglob("*.dcm")))
+    engine = Engine.load(room.weights or WEIGHTS)
+    depth = 0 if plain else room.k if k is None else k
+    decoded = engine.generate(render(indication, seen.array.shape[0]), seen.array, schema=schema_text(), k=depth, max_tokens=room.max_tokens)
+    made = decoded.generation
+    value = {
+        "text": decoded.text,
+        "tokens": made.tokens,
+        "verify_count": made.verify_count,
+        "accepted_histogram": list(made.accepted_histogram),
+        "seconds": made.seconds,
+    }
+    answer(value, json_to, f"{decoded.text}\n{made.tokens} tokens, {made.verify_count} forward passes, {made.seconds:.2f} s")
+
+
+@app.command(name="eval")
+def evaluate(n: Annotated[int, typer.Option("--n", min=1)] = 50, seed: int = 900_000, k: K = None, json_to: Json = None) -> None:
+    """Quality on held-out phantoms, each figure with a 95 % interval: says nothing about patients."""
+    from pipeline.evaluation.quality import evaluate_packaged
+
+    figures = evaluate_packaged(n, seed, settings().draft.k if k is None else k)
+    answer(figures, json_to, json.dumps(figures, ensure_ascii=False, indent=2))
+
+
+@app.command()
+def train(
+    work: Annotated[Path, typer.Option(help="folder of phantoms, checkpoints and logs; a second run resumes there")] = Path(".ctreport/train"),
+    seed: int = 1,
+    budget_minutes: Annotated[float, typer.Option(min=0.1, help="minutes of training in all")] = 30.0,
+    engine_out: Annotated[Path | None, typer.Option(help="where the language model goes; default: the package")] = None,
+    encoder_out: Annotated[Path | None, typer.Option(help="where the encoder goes; default: the package")] = None,
+) -> None:
+    """Train encoder and language model on phantoms; resumes where an earlier run stopped."""
+    from pipeline.encoder.compact import WEIGHTS as ENCODER_WEIGHTS
+    from pipeline.engine.checkpoint import WEIGHTS
+    from pipeline.training.run import train as run
+
+    began = time.monotonic()
+    run(work, engine_out or WEIGHTS, encoder_out or ENCODER_WEIGHTS, seed=seed, budget_minutes=budget_minutes)
+    typer.echo(f"trained in {(time.monotonic() - began) / 60:.1f} min")

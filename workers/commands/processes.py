@@ -1,0 +1,103 @@
+"""Commands that are a process: the stack, the listener, workers, beat, web, migrate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from pipeline import log
+from pipeline.settings import settings
+from workers import wiring
+from workers.commands.answer import Data, Json, answer
+
+app = typer.Typer()
+worker_app = typer.Typer(no_args_is_help=True, help="Celery workers, one per kind of work.")
+
+
+@app.command()
+def up(data: Data = None, port: int | None = None, web_port: int | None = None, json_to: Json = None) -> None:
+    """Run the embedded stack until Ctrl-C."""
+    from workers.stack import as_json, run_stack, summary
+
+    log.configure(settings().log.level)
+    run_stack(settings(), port, web_port, on_ready=lambda info: answer(as_json(info), json_to, summary(info)))
+
+
+@app.command()
+def down(data: Data = None, timeout_s: float = 60.0) -> None:
+    """Stop the embedded stack in order."""
+    from workers.local import stop_stack
+
+    folder = settings().site.data
+    typer.echo("stopped" if stop_stack(folder, timeout_s) else f"nothing runs on '{folder}'")
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the database to its newest schema and seed the rules."""
+    _start("migrate")
+    wiring.migrate(wiring.urls(settings()).database)
+
+
+@app.command()
+def listener() -> None:
+    """Run the C-STORE service until SIGTERM."""
+    from workers.listener import serve
+
+    _start("listener")
+    serve()
+
+
+@app.command()
+def web() -> None:
+    """Run the health page until SIGTERM."""
+    from workers.web import serve
+
+    _start("web")
+    serve()
+
+
+@app.command()
+def beat() -> None:
+    """Ring the sweeper at its time."""
+    _start("beat")
+    wiring.celery_app().Beat(loglevel=None, quiet=True, schedule=str(_run_folder() / "beat.db"), pidfile="").run()
+
+
+@worker_app.command("encode")
+def worker_encode() -> None:
+    """Encode volumes; one model in memory."""
+    _work("encode", ["encode"], ["--pool=solo"])
+
+
+@worker_app.command("draft")
+def worker_draft() -> None:
+    """Draft reports with the embedded engine; one model in memory."""
+    _work("draft", ["draft"], ["--pool=solo"])
+
+
+@worker_app.command("io")
+def worker_io(concurrency: int = 2) -> None:
+    """Assemble, deliver and sweep."""
+    _work("io", ["assemble", "deliver", "maintenance"], ["--pool=prefork", f"--concurrency={concurrency}"])
+
+
+def _work(kind: str, queues: list[str], pool: list[str]) -> None:
+    from workers.app import on_worker_ready
+
+    _start(f"worker-{kind}")
+    on_worker_ready(lambda: wiring.warm(kind))
+    arguments = ["worker", f"--queues={','.join(queues)}", f"--hostname={kind}@%h", "--without-gossip", "--without-mingle", *pool]
+    wiring.celery_app().worker_main(arguments)
+
+
+def _start(name: str) -> None:
+    log.configure(settings().log.level)
+    log.get(name).info("start", process=name)
+
+
+def _run_folder() -> Path:
+    folder = settings().site.data / "run"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

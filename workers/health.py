@@ -1,0 +1,56 @@
+"""Readiness of each part, and `ctreport verify`: ledger against database against archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.errors import PipelineError
+from pipeline.settings import settings
+from workers import wiring
+
+if TYPE_CHECKING:
+    from pipeline.dicom.verify import Verification
+    from pipeline.store.session import PgStore
+
+OK = "ok"
+STUCK_GRACE_S = 120.0
+
+
+def readiness() -> dict[str, str]:
+    """Each part with `ok` or a sentence that says what is wrong and holds no secret."""
+    return {"database": _database(), "broker": _broker(), "archive": _archive()}
+
+
+def _database() -> str:
+    try:
+        wiring.store().ping()
+    except PipelineError as error:
+        return str(error)
+    return OK
+
+
+def _broker() -> str:
+    import redis
+
+    try:
+        with redis.Redis.from_url(wiring.urls(settings()).redis, socket_connect_timeout=2, socket_timeout=2) as client:
+            client.ping()
+    except (redis.RedisError, PipelineError) as error:
+        return f"Redis does not answer ({type(error).__name__}); work goes on with the sweeper once it is back"
+    return OK
+
+
+def _archive() -> str:
+    floor_mb = settings().archive.free_floor_mb
+    return OK if wiring.archive().has_room() else f"less than {floor_mb} MiB free: images are refused with 0xA700 until space is made"
+
+
+def verify_all(store: PgStore, archive_root: Path) -> Verification:
+    """Compare what was acknowledged with the rows and the bytes; also rows that no longer move."""
+    from pipeline.dicom.ledger import read_ledger
+    from pipeline.dicom.verify import compare
+    from pipeline.store import queries
+
+    entries = read_ledger(archive_root / "ledger")
+    return compare(entries, queries.instance_rows(store), archive_root, stuck=queries.stuck(store, STUCK_GRACE_S))
