@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import sys
@@ -23,13 +24,17 @@ STOP_ORDER = {"listener": 0, "web": 0, "beat": 1, "worker-io": 2, "worker-encode
 
 def run_stack(config: Settings, listener_port: int | None, web_port: int | None, on_ready: Callable[[StackInfo], None]) -> None:
     """Run everything on the data folder until a signal; `on_ready` is told once all processes are up."""
-    reader_password = _reader_password(config.site.data)
-    os.environ["CTREPORT_DATABASE_READER_PASSWORD"] = reader_password
-    shared = _fresh_folder(config.site.data.absolute() / "run" / "metrics")
+
+    def migrate(database_url: str) -> None:
+        wiring.migrate(database_url, _reader_password(config))
+
+    def processes(info: StackInfo) -> Sequence[ProcessSpec]:
+        return specs(config, info, _fresh_folder(info.data / "run" / "metrics"))
+
     stack = Stack(
         config.site.data,
-        migrate=wiring.migrate,
-        specs=lambda info: specs(config, info, shared),
+        migrate=migrate,
+        specs=processes,
         database_url=config.store.url.get_secret_value() if config.store.url else None,
         redis_url=config.broker.url.get_secret_value() if config.broker.url else None,
         ports={
@@ -37,7 +42,7 @@ def run_stack(config: Settings, listener_port: int | None, web_port: int | None,
             "web": config.web.port if web_port is None else web_port,
         },
     )
-    with stack:
+    with contextlib.suppress(SystemExit), stack:  # `ctreport down` may come between ready and wait
         on_ready(stack.info)
         stack.wait()
 
@@ -102,17 +107,17 @@ def as_json(info: StackInfo) -> dict[str, object]:
     }
 
 
-def _reader_password(data: Path) -> str:
-    """The reader role's password of this data folder, made at the first start, mode 0600."""
-    if given := os.environ.get("CTREPORT_DATABASE_READER_PASSWORD"):
-        _write_secret(data / "reader_password", given)
-    elif not (data / "reader_password").exists():
-        _write_secret(data / "reader_password", secrets.token_urlsafe(24))
-    return (data / "reader_password").read_text(encoding="ascii").strip()
+def _reader_password(config: Settings) -> str:
+    """The reader role's password of this data folder, made at the first start, mode 0600. Runs under the stack's lock."""
+    path = config.site.data / "reader_password"
+    if config.store.reader_password is not None:
+        _write_secret(path, config.store.reader_password.get_secret_value())
+    elif not path.exists():
+        _write_secret(path, secrets.token_urlsafe(24))
+    return path.read_text(encoding="ascii").strip()
 
 
 def _write_secret(path: Path, secret: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
         file.write(secret + "\n")
 

@@ -162,12 +162,14 @@ def bell() -> Doorbell:
 
 def listener() -> Listener:
     """The C-STORE service. Never loads torch."""
+    from pipeline.dicom.headers import read_header
     from pipeline.dicom.ledger import FileLedger
     from pipeline.dicom.listener import Listener
+    from pipeline.flow.receive import Receiving
 
     room = settings().listener
     ledger = FileLedger(settings().archive_root / "ledger", room.name)
-    return Listener(room, archive(), store(), ledger, bell())
+    return Listener(room, Receiving(store(), archive(), ledger, read_header), archive(), store(), bell())
 
 
 def assembling() -> Assembling:
@@ -219,11 +221,11 @@ def drafting() -> Drafting:
     """What the draft task works with."""
     from pipeline.drafting.embedded import EmbeddedDrafter
     from pipeline.drafting.parse import parse
-    from pipeline.engine.checkpoint import WEIGHTS
+    from pipeline.engine.checkpoint import PACKAGED
     from pipeline.flow.draft import Drafting
 
     room = settings().draft
-    drafter = EmbeddedDrafter(room.weights or WEIGHTS, room.k, room.max_tokens)
+    drafter = EmbeddedDrafter(room.weights or PACKAGED, room.k, room.max_tokens)
     return Drafting(store(), archive(), LazyEncoder(), drafter, parse, bell(), site().clock, site().retry, settings().mode, room.department)
 
 
@@ -253,8 +255,8 @@ def warm(kind: str) -> None:
         logger.error("model_missing", reason=str(error))
 
 
-def migrate(database_url: str) -> None:
-    """Bring the schema to its newest revision and seed rules where there are none."""
+def migrate(database_url: str, reader_password: str | None = None) -> None:
+    """Bring the schema to its newest revision, let the reader role log in where it has a password, and seed rules where there are none."""
     from pipeline.rules.seed import seed_dose_rules, seed_terms
     from pipeline.store.schema import migrate as upgrade
     from pipeline.store.seed import seed_rules

@@ -26,13 +26,15 @@ from pipeline.errors import UnreadableDicom
 HEADER_BYTES = 8 << 20
 ELEMENTS = 20_000
 UNDEFINED_LENGTH = 0xFFFF_FFFF
-FUNCTIONAL_GROUPS = 0x5200_0000  # per-frame groups, then pixels: nothing that filing needs stands at or after it
 PIXELS = frozenset({0x7FE0_0008, 0x7FE0_0009, 0x7FE0_0010})
+LAST = 0x7FE0_0001  # nothing that filing needs stands after it (a retired group length may stand before)
+FRAMES = frozenset({0x5200_9229, 0x5200_9230})  # functional groups: long to walk, and not needed
 KEYWORDS = (
     *("SpecificCharacterSet", "ImageType", "SOPClassUID", "SOPInstanceUID", "StudyDate", "AccessionNumber", "Modality", "StationName"),
     *("StudyDescription", "SeriesDescription", "PatientName", "PatientID", "IssuerOfPatientID", "PatientBirthDate", "PatientSex"),
     *("BodyPartExamined", "SliceThickness", "ConvolutionKernel", "StudyInstanceUID", "SeriesInstanceUID", "InstanceNumber"),
-    *("ImagePositionPatient", "ImageOrientationPatient", "SamplesPerPixel", "NumberOfFrames", "Rows", "Columns", "BitsAllocated"),
+    *("ImagePositionPatient", "ImageOrientationPatient", "SamplesPerPixel", "NumberOfFrames", "Rows", "Columns"),
+    *("BitsAllocated", "BitsStored", "HighBit", "PhotometricInterpretation"),
     *("RequestedProcedureDescription", "RequestAttributesSequence", "ReasonForTheRequestedProcedure", "RequestedProcedurePriority"),
 )
 TAGS: dict[str, int] = {keyword: tag for keyword in KEYWORDS if (tag := tag_for_keyword(keyword)) is not None}
@@ -191,7 +193,7 @@ def _walk(data: bytes, implicit: bool, little_endian: bool, complete: bool) -> E
             elements.pixels = start, length
         if seen > ELEMENTS:
             elements.flags.add("too-many-elements")
-        return tag >= FUNCTIONAL_GROUPS or seen > ELEMENTS
+        return tag >= LAST or tag in FRAMES or seen > ELEMENTS
 
     try:
         for element in data_element_generator(stream, implicit, little_endian, stop, specific_tags=list(TAGS.values())):

@@ -12,6 +12,7 @@ from pipeline.model import Header, Instance, Patient, Priority
 from pipeline.ports import Arrival
 
 URGENT = frozenset({"STAT", "HIGH"})
+MONOCHROME = frozenset({"MONOCHROME1", "MONOCHROME2"})
 LONG_TEXT = 4096
 NEXT = "mend the sender and send it again; the bytes are in quarantine"
 
@@ -108,18 +109,19 @@ def _indication(elements: Elements) -> str:
 
 
 def _pixel_faults(elements: Elements, arrival: Arrival, rows: int | None, columns: int | None) -> set[str]:
-    """What the header alone says against the pixels of a CT image."""
+    """What the header alone says against the pixels of a CT image (PS3.3 C.8.2.1: one sample, monochrome)."""
     if arrival.sop_class != CTImageStorage:
         return set()
     if not rows or not columns:
         return {"rows-or-columns-missing"}
     if elements.pixels is None:
         return {"pixel-data-missing"}
-    bits = elements.unsigned("BitsAllocated") or 0
-    if bits not in (8, 16, 32) or elements.unsigned("SamplesPerPixel") != 1:
+    bits, stored = elements.unsigned("BitsAllocated") or 0, elements.unsigned("BitsStored") or 0
+    plain = elements.unsigned("SamplesPerPixel") == 1 and elements.code("PhotometricInterpretation") in MONOCHROME
+    if not plain or bits not in (8, 16, 32) or not 1 <= stored <= bits or elements.unsigned("HighBit") != stored - 1:
         return {"pixel-description-odd"}
     frames = elements.whole("NumberOfFrames", "frames")
     expected = rows * columns * bits // 8 * (1 if frames is None else frames)
-    native = not UID(arrival.transfer_syntax).is_compressed or UID(arrival.transfer_syntax).is_deflated
-    length = elements.pixels[1]
-    return {"pixel-length-differs"} if native and length != expected + expected % 2 else set()
+    syntax = UID(arrival.transfer_syntax)
+    native = syntax.is_deflated or not syntax.is_compressed
+    return {"pixel-length-differs"} if native and elements.pixels[1] != expected + expected % 2 else set()

@@ -12,7 +12,7 @@ MAX_INDICATION = 64
 def clean_indication(indication: str) -> str:
     """One line of at most 64 characters without control characters or markup; 未提供 when nothing is left."""
     text = unicodedata.normalize("NFKC", indication)
-    kept = "".join(c for c in text if unicodedata.category(c)[0] != "C" and c not in "<>[]{}\"\\")
+    kept = "".join(c for c in text if unicodedata.category(c)[0] != "C" and c not in '<>[]{}"\\')
     return " ".join(kept.split())[:MAX_INDICATION] or NOT_GIVEN
 
 

@@ -55,6 +55,7 @@ class CompactEncoder:
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Weights and card of a folder. Raises ModelMissing with what, where and what to do."""
+        torch.set_num_threads(1)  # process-wide: sums in one order, so that a study gives the same bytes anywhere
         weights = folder / "compact.safetensors"
         try:
             card = json.loads((folder / "card.json").read_text(encoding="utf-8"))

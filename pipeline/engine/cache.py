@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
 from pipeline.engine.config import ModelConfig
+
+
+class Rows(Protocol):
+    """Where a layer keeps the latent rows that later positions read."""
+
+    def extend(self, rows: Tensor) -> Tensor:
+        """Add rows (B, R, latent) and return all that there are (B, T, latent)."""
 
 
 class LayerCache:

@@ -19,6 +19,7 @@ from pipeline.engine.names import from_official, to_official
 from pipeline.engine.tokenizer import TextTokenizer, tokenizer_config
 from pipeline.errors import ModelMissing
 
+PACKAGED = Path(__file__).parent / "weights"  # the phantom-only model of the embedded default
 WEIGHTS = "model.safetensors"
 DIGESTED = ("config.json", "tokenizer.json", WEIGHTS)
 USES = ("phantom-only", "test-only", "candidate", "live")
@@ -50,6 +51,7 @@ def save(folder: Path, model: Model, tokenizer: TextTokenizer, card: Card, about
     official = to_official(state, model.config)
     tensors = {name: tensor.to(_stored_type(name)).contiguous().clone() for name, tensor in official.items()}
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    (folder / WEIGHTS).chmod(0o644)  # safetensors writes 0600; the package is for every user
     texts = {
         "config.json": model.config.to_json(),
         "tokenizer.json": tokenizer.text_of_file(),
@@ -65,7 +67,7 @@ def save(folder: Path, model: Model, tokenizer: TextTokenizer, card: Card, about
 def load(folder: Path) -> Checkpoint:
     """Load a checkpoint in float32; ModelMissing says which part is absent or does not fit, and what to do."""
     if not folder.is_dir():
-        raise ModelMissing(f"the model folder '{folder.name}' does not exist; set CTREPORT_ENGINE_WEIGHTS or run `ctreport train`")
+        raise ModelMissing(f"the model folder '{folder.name}' does not exist; set CTREPORT_DRAFT_WEIGHTS or run `ctreport train`")
     config = ModelConfig.read(folder / "config.json")
     tokenizer = TextTokenizer.read(folder / "tokenizer.json")
     _check_vocabulary(config, tokenizer)

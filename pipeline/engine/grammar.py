@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import llguidance
 import llguidance.numpy as bitmasks
@@ -14,7 +15,10 @@ from torch import Tensor
 from pipeline.engine.tokenizer import TextTokenizer
 from pipeline.errors import BadInput
 
-OPTIONS = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+if TYPE_CHECKING:
+    from llguidance._lib import JsonCompileOptions
+
+OPTIONS: JsonCompileOptions = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 
 
 @lru_cache(maxsize=32)

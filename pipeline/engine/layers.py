@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pipeline.engine.cache import LayerCache
+from pipeline.engine.cache import Rows
 from pipeline.engine.config import ModelConfig
 
 Angles = tuple[Tensor, Tensor]  # cos and sin, each (T, rope / 2)
@@ -59,7 +59,7 @@ class Attention(nn.Module):
         self.kv_b_proj = linear(config.kv_lora_rank, heads * (config.qk_nope_head_dim + config.v_head_dim))
         self.o_proj = linear(heads * config.v_head_dim, config.hidden_size)
 
-    def forward(self, x: Tensor, turn: Angles, bias: Tensor | None, cache: LayerCache | None) -> Tensor:
+    def forward(self, x: Tensor, turn: Angles, bias: Tensor | None, cache: Rows | None) -> Tensor:
         """x (B, R, hidden); bias (R, T) is added to the scores; with a cache T = cached + R, else T = R."""
         c = self.config
         batch, rows, _ = x.shape
@@ -72,10 +72,10 @@ class Attention(nn.Module):
         down = self.kv_a_proj_with_mqa(x)  # (B, R, latent)
         latent = torch.cat([self.kv_a_layernorm(down[..., : c.kv_lora_rank]), rotate(down[..., c.kv_lora_rank :], turn)], dim=-1)
         keys = latent if cache is None else cache.extend(latent)  # (B, T, latent)
-        scores = torch.matmul(query.flatten(1, 2), keys.transpose(1, 2)).unflatten(1, (-1, rows))  # (B, H, R, T)
+        scores = torch.matmul(query.flatten(1, 2), keys.transpose(1, 2)).view(batch, -1, rows, keys.shape[1])  # (B, H, R, T)
         scores = scores * c.head_dim**-0.5
         weights = (scores if bias is None else scores + bias).softmax(dim=-1)  # (B, H, R, T)
-        mixed = torch.matmul(weights.flatten(1, 2), keys[..., : c.kv_lora_rank]).unflatten(1, (-1, rows))  # (B, H, R, kv)
+        mixed = torch.matmul(weights.flatten(1, 2), keys[..., : c.kv_lora_rank]).view(batch, -1, rows, c.kv_lora_rank)  # (B, H, R, kv)
         values = torch.matmul(mixed, up_value.transpose(1, 2))  # (B, H, R, v)
         out: Tensor = self.o_proj(values.transpose(1, 2).flatten(2))  # (B, R, hidden)
         return out
@@ -135,7 +135,7 @@ class Moe(nn.Module):
         """(B, R, hidden) → (B, R, hidden)."""
         weights = F.pad(self.gate(x), (0, self.shared), value=1.0)  # (B, R, slots)
         gate, up = F.linear(x, self.gate_up).chunk(2, dim=-1)  # each (B, R, slots · width)
-        inner = (F.silu(gate) * up).unflatten(-1, (self.slots, -1)) * weights.unsqueeze(-1).to(gate.dtype)  # (B, R, slots, width)
+        inner = (F.silu(gate) * up).view(*weights.shape, -1) * weights.unsqueeze(-1).to(gate.dtype)  # (B, R, slots, width)
         return F.linear(inner.flatten(-2), self.down)
 
 
@@ -149,7 +149,7 @@ class DecoderLayer(nn.Module):
         self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
-    def forward(self, x: Tensor, turn: Angles, bias: Tensor | None, cache: LayerCache | None) -> Tensor:
+    def forward(self, x: Tensor, turn: Angles, bias: Tensor | None, cache: Rows | None) -> Tensor:
         """(B, R, hidden) → (B, R, hidden)."""
         x = x + self.self_attn(self.input_layernorm(x), turn, bias, cache)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
@@ -174,7 +174,7 @@ class MtpLayer(DecoderLayer):
         self.eh_proj = linear(2 * config.hidden_size, config.hidden_size)
         self.shared_head = SharedHead(config)
 
-    def step(self, embedded: Tensor, hidden: Tensor, turn: Angles, bias: Tensor | None, cache: LayerCache | None) -> Tensor:
+    def step(self, embedded: Tensor, hidden: Tensor, turn: Angles, bias: Tensor | None, cache: Rows | None) -> Tensor:
         """Embedding of token t+1 and post-norm hidden state at t, both (B, R, hidden) → post-norm hidden state (B, R, hidden)."""
         x = self.eh_proj(torch.cat([self.enorm(embedded), self.hnorm(hidden)], dim=-1))  # (B, R, hidden)
         out: Tensor = self.shared_head.norm(self.forward(x, turn, bias, cache))

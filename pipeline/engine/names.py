@@ -61,11 +61,11 @@ def _widths(config: ModelConfig) -> list[int]:
 def _split_gate_up(stem: str, tensor: Tensor, config: ModelConfig) -> dict[str, Tensor]:
     out = {}
     for part, half in zip(PARTS, tensor.chunk(2), strict=True):  # half (slots · width, hidden)
-        for expert, rows in zip(_experts(config), half.split(_widths(config)), strict=True):
+        for expert, rows in zip(_experts(config), torch.split(half, _widths(config)), strict=True):
             out[f"{stem}{expert}.{part}.weight"] = rows
     return out
 
 
 def _split_down(stem: str, tensor: Tensor, config: ModelConfig) -> dict[str, Tensor]:
-    columns = tensor.split(_widths(config), dim=1)  # each (hidden, width)
+    columns = torch.split(tensor, _widths(config), dim=1)  # each (hidden, width)
     return {f"{stem}{expert}.down_proj.weight": part for expert, part in zip(_experts(config), columns, strict=True)}

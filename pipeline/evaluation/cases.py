@@ -50,7 +50,7 @@ def _volume(phantom: Phantom, grid: Grid, hu: NDArray[np.float32]) -> Volume:
     return Volume(
         hu=hu,
         spacing_mm=SPACING_MM,
-        along_mm=np.arange(len(hu)) * SPACING_MM[0],
+        along_mm=SPACING_MM[0] * np.arange(len(hu), dtype=np.float64),
         origin_mm=(float(grid.x_mm[0]), float(grid.y_mm[0]), float(grid.z_mm[0])),
         axes=np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]),
         sop_uids=tuple(phantom_uid(truth.seed, "axial", len(hu) - index) for index in range(len(hu))),

@@ -78,12 +78,13 @@ def _shuffled(cases: Sequence[Case], texts: Sequence[str]) -> list[Score]:
 
 def _mirrored_sides(plain: Sequence[Case], texts: Sequence[str], flipped: Sequence[Case], flipped_texts: Sequence[str]) -> dict[str, Any]:
     """Of the lesions found in both volumes, how many change their side in the text."""
-    both = flips = 0
+    found = both = flips = 0
     for before, text, after, other in zip(plain, texts, flipped, flipped_texts, strict=True):
         here, there = _sides(text, before), _sides(other, after)
+        found += len(here)
         both += len(here.keys() & there.keys())
         flips += sum(here[n] != there[n] for n in here.keys() & there.keys())
-    return {"lesions": both, "flipped": flips, "share": round(flips / both, 4) if both else None}
+    return {"found": found, "found_in_both": both, "flipped": flips, "share": round(flips / both, 4) if both else None}
 
 
 def _sides(text: str, case: Case) -> dict[int, str]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pipeline.errors import BadInput, NotAllowed
 from pipeline.flow.check import check
 from pipeline.flow.claimed import Retry, run_claimed
 from pipeline.flow.persist import persist
-from pipeline.model import DEMO_WATERMARK, WATERMARK, Draft, Job, Report, Step
+from pipeline.model import DEMO_WATERMARK, WATERMARK, Checked, Draft, Hit, Job, Report, Severity, Step
 from pipeline.ports import Archive, Clock, Doorbell, Drafter, Encoder, Lease, Store
 
+FINDINGS = "检查所见"
 Mode = Literal["demo", "site"]
 
 
@@ -56,6 +57,12 @@ def watermark_for(phantom_only: bool, is_phantom: bool, mode: Mode) -> str:
     )
 
 
+def noted(checked: Checked, image_flags: Sequence[str]) -> Checked:
+    """The report with what the images themselves call for (gaps, lossy pixels) before the hits of the rules."""
+    flags = [Hit("image", 1, Severity.FLAG, FINDINGS, 0, 0, message) for message in image_flags]
+    return replace(checked, hits=(*flags, *checked.hits))
+
+
 def _draft_one(ports: Drafting, job: Job, lease: Lease) -> None:
     watermark = watermark_for(ports.drafter.phantom_only, job.is_phantom, ports.mode)
     if job.features_path is None:
@@ -66,6 +73,7 @@ def _draft_one(ports: Drafting, job: Job, lease: Lease) -> None:
     started = ports.clock.now()
     with ports.store.begin() as work:
         checked = check(work.rules, report, job.study_id, features.candidates, job.indication)
+    checked = noted(checked, features.flags)
     check_s = (ports.clock.now() - started).total_seconds()
     finished = Draft(job.id, ports.department, checked, answer.source, answer.generation, watermark)
     persist(ports.store, job, finished, check_s, lease)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pipeline import log, metrics
-from pipeline.errors import ServiceUnavailable, StorageFull, UnreadableDicom
+from pipeline.errors import BadInput, ServiceUnavailable, StorageFull
 from pipeline.model import Header, Step, Stored
 from pipeline.ports import Answer, Archive, Arrival, Filing, HeaderReader, Ledger, Store
 
@@ -39,12 +39,12 @@ def receive(ports: Receiving, arrival: Arrival) -> Answer:
 def _receive(ports: Receiving, arrival: Arrival) -> Answer:
     try:
         header = ports.read_header(arrival)
-    except UnreadableDicom as error:
+        if header.instance.sop_class != arrival.sop_class:
+            return _quarantine(ports, arrival, "the data set is of another SOP class than the request; mend the sender", Answer.MISMATCH)
+        filed = _filed(header, _archive(ports.archive, arrival))
+        conflict = _register(ports, filed, arrival)
+    except BadInput as error:  # no usable header, or values that the database refuses
         return _quarantine(ports, arrival, str(error), Answer.UNREADABLE)
-    if header.instance.sop_class != arrival.sop_class:
-        return _quarantine(ports, arrival, "the data set is of another SOP class than the request; mend the sender", Answer.MISMATCH)
-    filed = _filed(header, _archive(ports.archive, arrival))
-    conflict = _register(ports, filed, arrival)
     ports.ledger.append(filed)
     return Answer.ODD if conflict or filed.instance.flags else Answer.STORED
 

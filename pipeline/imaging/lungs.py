@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 AIR_BELOW_HU = -320.0
-OPENING_MM = 4.0
+MEDIASTINUM_SHIFT_MM = 40.0  # how far from the middle of the body it is looked for
 MIN_LUNG_ML = 250.0
 MAX_LUNG_ML = 6_000.0
 
@@ -32,9 +32,8 @@ def find_lungs(hu: NDArray[np.float32], spacing_mm: tuple[float, float, float]) 
     volume is a human's and one lies on each side of their common middle.
     """
     air = hu < AIR_BELOW_HU
-    labels, _ = ndimage.label(air)
-    outside = np.unique(np.concatenate([labels[:, 0].ravel(), labels[:, -1].ravel(), labels[:, :, 0].ravel(), labels[:, :, -1].ravel()]))
-    inner = air & ~np.isin(labels, outside)
+    outside = _outside(air)
+    inner = air & ~outside
     pieces, count = ndimage.label(inner)
     if count == 0:
         return None
@@ -45,20 +44,35 @@ def find_lungs(hu: NDArray[np.float32], spacing_mm: tuple[float, float, float]) 
     volume_ml = float(mask.sum()) * voxel_ml
     if not MIN_LUNG_ML <= volume_ml <= MAX_LUNG_ML:
         return None
-    return _two_sided(mask, volume_ml)
+    return _two_sided(mask, volume_ml, _body_middle(~outside), spacing_mm[2])
 
 
-def _two_sided(mask: Mask, volume_ml: float) -> Lungs | None:
-    """Refuse air on one side only (bowel, one cavity): each side of the middle must hold a fifth of it."""
+def _outside(air: Mask) -> Mask:
+    """Air that reaches the front, back or side border, but not through a leak of one or two voxels: where a lung lies against thin skin."""
+    labels, _ = ndimage.label(ndimage.binary_erosion(air, border_value=1))
+    border = np.concatenate([labels[:, 0].ravel(), labels[:, -1].ravel(), labels[:, :, 0].ravel(), labels[:, :, -1].ravel()])
+    wide = np.isin(labels, np.unique(border[border > 0]))
+    return np.asarray(ndimage.binary_dilation(wide, iterations=2, mask=air))
+
+
+def _body_middle(body: Mask) -> float:
+    """The column halfway between the sides of the body, without the outermost hundredth: arms, table, wires."""
+    filled = np.cumsum(body.sum(axis=(0, 1)))
+    low, high = np.searchsorted(filled, [0.01 * filled[-1], 0.99 * filled[-1]])
+    return float(low + high) / 2
+
+
+def _two_sided(mask: Mask, volume_ml: float, middle: float, step_mm: float) -> Lungs | None:
+    """Refuse air on one side only (bowel, one cavity): each side of the mediastinum must hold a fifth of it."""
     columns = mask.sum(axis=(0, 1)).astype(float)  # (X,)
-    middle = _valley(columns)
-    left_share = columns[int(np.ceil(middle)) :].sum() / columns.sum()
-    return Lungs(mask, middle, volume_ml) if 0.2 <= left_share <= 0.8 else None
+    reach = MEDIASTINUM_SHIFT_MM / step_mm
+    low, high = max(0, round(middle - reach)), min(len(columns), round(middle + reach) + 1)
+    valley = low + _emptiest(columns[low:high])
+    left_share = columns[int(np.ceil(valley)) :].sum() / columns.sum()
+    return Lungs(mask, valley, volume_ml) if 0.2 <= left_share <= 0.8 else None
 
 
-def _valley(columns: NDArray[np.float64]) -> float:
-    """The emptiest column of the middle half of the lungs: where the mediastinum is."""
-    smooth = ndimage.gaussian_filter1d(columns, 2.0)
-    filled = np.flatnonzero(columns)
-    low, high = np.percentile(filled, [25, 75]).astype(int)
-    return float(low + np.argmin(smooth[low : high + 1]))
+def _emptiest(columns: NDArray[np.float64]) -> float:
+    """The middle of the emptiest columns."""
+    smooth = ndimage.gaussian_filter1d(columns, 1.0)
+    return float(np.flatnonzero(smooth <= smooth.min() + 1e-6).mean())

@@ -64,8 +64,9 @@ class Assembling(Repository):
             self.session.execute(update(StudyRow).where(StudyRow.id == row.id).values(**complete))
             return None
         self._supersede(row.id)
-        self.session.execute(update(StudyRow).where(StudyRow.id == row.id).values(**complete, revision=row.revision + 1))
-        return self._add_job(row, files, choice, is_phantom, reason)
+        revision = row.revision + 1
+        self.session.execute(update(StudyRow).where(StudyRow.id == row.id).values(**complete, revision=revision))
+        return self._add_job(row, revision, files, choice, is_phantom, reason)
 
     def _unchanged(self, study: Study) -> StudyRow | None:
         """The study's row, locked; None when it is not what was claimed: frozen by somebody else, held, or with a newer image."""
@@ -90,11 +91,11 @@ class Assembling(Repository):
             job.lease_owner = job.lease_until = None
         self.session.flush()
 
-    def _add_job(self, row: StudyRow, files: list[str], choice: SeriesChoice, is_phantom: bool, reason: str | None) -> UUID:
+    def _add_job(self, row: StudyRow, revision: int, files: list[str], choice: SeriesChoice, is_phantom: bool, reason: str | None) -> UUID:
         state = JobState.READY if reason is None else JobState.READY.move(JobState.UNSUPPORTED)
         job = JobRow(
             study_id=row.id,
-            revision=row.revision + 1,
+            revision=revision,
             state=state.value,
             priority=row.priority,
             reason=reason,

@@ -10,8 +10,8 @@ from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from pipeline.errors import BadInput
-from pipeline.model import Header, StudyState
-from pipeline.ports import Filing, Registered, Stored
+from pipeline.model import Header, Stored, StudyState
+from pipeline.ports import Filing, Registered
 from pipeline.store.repository import Repository, plain, plain_list
 from pipeline.store.tables import AssociationRow, InstanceRow, PatientRow, QuarantineRow, SeriesRow, StudyAssociationRow, StudyRow
 
@@ -28,7 +28,7 @@ class Receiving(Repository):
         """File one instance; see the Studies port."""
         study, patient_id = self._study(header)
         differs = plain(header.patient.patient_id) != patient_id
-        series_id = self._series(study.id, header)
+        series_id = self._series_id(study.id, header)
         filing = self._file(study.id, series_id, header, association, (PATIENT_DIFFERS,) if differs else ())
         if filing is Filing.NEW:
             self._restart_clock(study, header)
@@ -102,7 +102,7 @@ class Receiving(Repository):
         self.session.execute(insert(PatientRow).values(**key, **rest).on_conflict_do_nothing())
         return self.session.execute(select(PatientRow.id).filter_by(**key)).scalar_one()
 
-    def _series(self, study_id: UUID, header: Header) -> UUID:
+    def _series_id(self, study_id: UUID, header: Header) -> UUID:
         key = {"study_id": study_id, "series_uid": plain(header.instance.series_uid)}
         known = self.session.execute(select(SeriesRow.id).filter_by(**key)).scalar_one_or_none()
         if known is not None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from sqlalchemy import URL, create_engine, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
@@ -20,6 +20,7 @@ from pipeline.store.studies import PgStudies
 
 DRIVER = "postgresql+psycopg"
 NO_SCHEMA = frozenset({"42P01", "42703", "3F000"})  # undefined table, column, schema
+NO_PRIVILEGE = "42501"
 REFUSED = ("22", "23")  # SQLSTATE classes: data exception, integrity violation
 
 
@@ -34,19 +35,21 @@ def driver_url(url: str) -> URL:
     return parsed.set(drivername=DRIVER)
 
 
-def translate(error: SQLAlchemyError, url: URL) -> PipelineError:
+def translate(error: StatementError | PoolTimeout, url: URL) -> PipelineError:
     """The house's error for a driver's: BadInput for refused values, else ServiceUnavailable. Holds no password, value or statement."""
-    orig = error.orig if isinstance(error, DBAPIError) else None
-    sqlstate = getattr(orig, "sqlstate", None) or ""
     where = f"the database at {url.host or 'localhost'}:{url.port or 5432}"
-    if sqlstate in NO_SCHEMA:
-        return ServiceUnavailable(f"{where} has no such schema ({sqlstate}); run the migration (`alembic upgrade head`) first")
-    if sqlstate.startswith(REFUSED) or type(error).__name__ == "DataError":
-        constraint = getattr(getattr(orig, "diag", None), "constraint_name", None) or "no constraint"
-        return BadInput(f"{where} refused a value ({type(orig).__name__}, {constraint}); the transaction was rolled back")
     if isinstance(error, PoolTimeout):
         return ServiceUnavailable(f"{where}: every connection of this process is busy; raise CTREPORT_DATABASE_POOL_SIZE or send less at once")
+    orig = error.orig
+    sqlstate = str(getattr(orig, "sqlstate", None) or "")
     kind = f"{type(orig or error).__name__}{f' {sqlstate}' if sqlstate else ''}"
+    if sqlstate in NO_SCHEMA:
+        return ServiceUnavailable(f"{where} has no such schema ({kind}); migrate it first (`alembic upgrade head`)")
+    if sqlstate == NO_PRIVILEGE:
+        return ServiceUnavailable(f"{where} does not let this user do this ({kind}); give the user of CTREPORT_DATABASE_URL the right")
+    if sqlstate.startswith(REFUSED) or not isinstance(error, DBAPIError) or isinstance(error, DataError):
+        constraint = getattr(getattr(orig, "diag", None), "constraint_name", None) or "no constraint"
+        return BadInput(f"{where} refused a value ({kind}, {constraint}); the transaction was rolled back")
     return ServiceUnavailable(f"{where} does not answer ({kind}); check that PostgreSQL runs and that CTREPORT_DATABASE_URL is right")
 
 
@@ -113,7 +116,7 @@ class PgStore:
         try:
             with Session(self._engine, expire_on_commit=False) as session, session.begin():
                 yield PgWork(session)
-        except SQLAlchemyError as error:
+        except (StatementError, PoolTimeout) as error:
             raise translate(error, self._url) from None  # the driver's message can hold patient data
 
     def ping(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from pipeline.training.shards import Views
 
 FIELD_WEIGHT = 3.0
 RANDOM_INDICATIONS = 0.15
+FEATURE_NOISE = 0.1  # standard deviation, so that single phantoms are not learned by heart
 POOL = 4  # a batch is cut from so many times its size, sorted by length, to save padding
 ALPHABET = [chr(code) for code in [*range(0x4E00, 0x9FA6, 7), *range(0x30, 0x3A), *range(0x41, 0x5B), *range(0x61, 0x7B), 0x20, 0x2C, 0xFF0C]]
 
@@ -48,11 +49,13 @@ class Texts:
         return len(self._answers)
 
     def batch(self, rng: Generator, size: int) -> Batch:
-        """A random batch of texts of similar length."""
+        """A random batch of texts of similar length, with a little noise on the features."""
         pool = rng.choice(len(self), size=min(size * POOL, len(self)), replace=False)
         pool = pool[np.argsort([len(self._answers[index]) for index in pool], kind="stable")]
         start = size * int(rng.integers(max(1, len(pool) // size)))
-        return self.of(pool[start : start + size].tolist(), rng)
+        batch = self.of(pool[start : start + size].tolist(), rng)
+        noise = FEATURE_NOISE * rng.standard_normal(batch.features.shape, dtype=np.float32)
+        return replace(batch, features=batch.features + torch.from_numpy(noise))
 
     def of(self, chosen: Sequence[int], rng: Generator) -> Batch:
         """The texts of these rows behind random indications."""

@@ -18,7 +18,7 @@ performance on patients.
 
 | | |
 |---|---|
-| weights | {parameters} parameters, bfloat16, published DeepSeek tensor names; {layers} layers, hidden {hidden}, {experts} routed experts (top {top}) and {shared} shared |
+| weights | {parameters} parameters, bfloat16, published DeepSeek tensor names; {shape} |
 | vocabulary | {vocabulary} tokens: words of the corpus, numbers 0–140, pieces of the JSON, 256 bytes |
 | data | encoder features of {phantoms} views of synthetic phantoms (chest, nodules, consolidation, effusion, low-dose variants); no patient data |
 | command | `ctreport train` (seed {seed}, at most {steps} + {distil} steps, {minutes} minutes of time limit, {threads} CPU processes) |
@@ -48,13 +48,10 @@ def card(facts: Mapping[str, Any]) -> dict[str, Any]:
 def model_card(facts: Mapping[str, Any], model: Model) -> str:
     """The text of MODEL_CARD.md."""
     config, plan = model.config, facts["plan"]
+    experts = f"{config.n_routed_experts} routed experts (top {config.num_experts_per_tok}) and {config.n_shared_experts} shared"
     return ABOUT.format(
         parameters=f"{sum(p.numel() for p in model.parameters()):,}",
-        layers=config.num_hidden_layers,
-        hidden=config.hidden_size,
-        experts=config.n_routed_experts,
-        top=config.num_experts_per_tok,
-        shared=config.n_shared_experts,
+        shape=f"{config.num_hidden_layers} layers, hidden {config.hidden_size}, {experts}",
         vocabulary=config.vocab_size,
         phantoms=facts["phantoms"],
         seed=plan["seed"],

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import torch
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pipeline.encoder.compact import CompactEncoder
 from pipeline.imaging.canonical import Canonical
 from pipeline.imaging.volume import Acquisition
 from pipeline.model import Features
 from pipeline.training.phantom import Truth
-from pipeline.training.shards import Views, write_shard
+from pipeline.training.progress import Bar
+from pipeline.training.ranks import run_ranks
+from pipeline.training.shards import Views, read_shards, write_shard
 from pipeline.training.vision import coarse
 
 FIRST_SEED = 50_000_000
-SHARD = 256
+SHARD = 128
 MIDLINE_MM = 3.0
 THICKNESS_MM = 5.0
 
@@ -32,31 +31,40 @@ def seen(encoder: CompactEncoder, seed: int) -> tuple[Features, Truth]:
     return encoder.encode_canonical(chest, Acquisition(truth.kvp, float(round(truth.mas)), truth.kernel, THICKNESS_MM), lambda _: None), truth
 
 
-def write_dataset(folder: Path, encoder: CompactEncoder, *, budget_s: float, seed: int) -> int:
-    """Write shards until `budget_s` seconds are spent; returns how many phantoms the folder holds. Shards that are there are kept."""
-    torch.set_num_threads(1)
+def write_dataset(folder: Path, encoder_dir: Path, *, phantoms: int, budget_s: float, seed: int, world: int = 2) -> int:
+    """Write shards in `world` processes until there are `phantoms` or `budget_s` seconds are spent; returns how many phantoms the folder holds.
+
+    Shards that are there are kept. At least one is written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    run_ranks(_write_rank, world, folder, encoder_dir, -(-phantoms // SHARD), budget_s, seed, world)
+    return SHARD * len(list(folder.glob("shard-*.json")))
+
+
+def read_dataset(folder: Path) -> Views:
+    """All shards in the order of their numbers. Raises BadInput when there is none."""
+    return read_shards(folder)
+
+
+def _write_rank(rank: int, folder: Path, encoder_dir: Path, shards: int, budget_s: float, seed: int, world: int) -> None:
+    encoder = CompactEncoder.load(encoder_dir)
     began = time.monotonic()
-    with Progress(TextColumn("features"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as bar:
-        task = bar.add_task("features", total=None)
-        for number in _missing(folder):
-            first = FIRST_SEED + seed * 1_000_000 + number * SHARD
-            pairs = []
-            for one in range(first, first + SHARD):
-                pairs.append(seen(encoder, one))
-                bar.advance(task)
-            write_shard(folder / f"shard-{number:04d}", _views(pairs))
-            if time.monotonic() - began >= budget_s:
+    missing = [number for number in range(rank, shards, world) if not (folder / f"shard-{number:04d}.json").exists()]
+    with Bar("features", shown=rank == 0) as bar:
+        for count, number in enumerate(missing):
+            spent_s = time.monotonic() - began
+            if count and spent_s >= budget_s:
                 break
-    return SHARD * len(list(folder.glob("shard-*.npz")))
+            bar.update(count / len(missing), f"{count * SHARD * world} phantoms in {spent_s:.0f} s")
+            _write_one(encoder, folder, number, FIRST_SEED + seed * 1_000_000 + number * SHARD)
 
 
-def _missing(folder: Path) -> Iterator[int]:
-    """Numbers of the shards that are not there yet, without end."""
-    number = 0
-    while True:
-        if not (folder / f"shard-{number:04d}.json").exists():
-            yield number
-        number += 1
+def _write_one(encoder: CompactEncoder, folder: Path, number: int, first: int) -> None:
+    """One shard, under its name only when it is whole: the .json comes last."""
+    part = folder / "part" / f"shard-{number:04d}"
+    write_shard(part, _views([seen(encoder, seed) for seed in range(first, first + SHARD)]))
+    for suffix in (".npz", ".json"):
+        part.with_suffix(suffix).replace(folder / f"{part.name}{suffix}")
 
 
 def _views(pairs: list[tuple[Features, Truth]]) -> Views:

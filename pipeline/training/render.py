@@ -94,8 +94,11 @@ def _lung_mask(phantom: Phantom, lung: Lung, grid: Grid) -> Array:
     mask = _soft(_ellipsoid(grid, lung.center_mm, lung.axes_mm), width)
     heart = _soft(_ellipsoid(grid, phantom.heart_mm, HEART_AXES), width)
     dome = lung.center_mm[2] - 0.62 * lung.axes_mm[2] + 0.10 * lung.axes_mm[1]
+    a, b = phantom.body_mm
+    radial = np.sqrt((grid.x_mm[None, :] / a) ** 2 + (grid.y_mm[:, None] / b) ** 2)
+    wall = _soft(((radial - 0.88) * b).astype(np.float32), width)[None]  # ribs and muscle stay around the lung
     floor = np.clip((grid.z_mm - dome) / grid.step_mm[0] + 0.5, 0.0, 1.0)[:, None, None]  # the diaphragm
-    return np.asarray(mask * (1.0 - heart) * floor, dtype=np.float32)
+    return np.asarray(mask * (1.0 - heart) * wall * floor, dtype=np.float32)
 
 
 def _fluid(lung: Lung, reach_mm: float, grid: Grid) -> Array:

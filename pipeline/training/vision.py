@@ -165,13 +165,16 @@ def _matched(points: Tensor, lesions: tuple[Lesion, ...]) -> list[Lesion | None]
     return found
 
 
-def train_vision(out: Path, *, budget_s: float, seed: int, world: int = 1, batch: int = 6) -> CompactNet:
-    """Train for `budget_s` seconds in all, in `world` processes, resuming from `out/vision.pt`; logs to `out/vision.jsonl`."""
+def train_vision(out: Path, *, budget_s: float, seed: int, world: int = 1, batch: int = 6) -> tuple[CompactNet, int]:
+    """Train for `budget_s` seconds in all, in `world` processes, resuming from `out/vision.pt`; returns the net and the steps it took.
+
+    Each process logs to `out/vision-RANK.jsonl`.
+    """
     out.mkdir(parents=True, exist_ok=True)
     run_ranks(_train_rank, world, out, budget_s, seed, batch)
     net = CompactNet()
-    _resume(out, net, None)
-    return net.eval()
+    _, steps = _resume(out, net, None)
+    return net.eval(), steps
 
 
 def _train_rank(rank: int, out: Path, budget_s: float, seed: int, batch: int) -> None:

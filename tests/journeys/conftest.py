@@ -64,12 +64,12 @@ class RunningStack:
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """Rows as the application role sees them."""
         with psycopg.connect(self.info.database_url) as connection:
-            return connection.execute(sql, values).fetchall()  # type: ignore[arg-type]  # tests pass literal SQL
+            return connection.execute(sql, values).fetchall()
 
     def read(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """Rows as the read-only role sees them."""
         with psycopg.connect(reader_url(self.info)) as connection:
-            return connection.execute(sql, values).fetchall()  # type: ignore[arg-type]  # tests pass literal SQL
+            return connection.execute(sql, values).fetchall()
 
     def logs(self) -> str:
         """Everything that any process of the stack wrote."""

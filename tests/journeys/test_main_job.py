@@ -62,7 +62,7 @@ def test_show_names_the_series_the_source_and_every_section(stack: RunningStack,
 
 def test_status_says_drafted_and_verify_is_clean(stack: RunningStack, chest: str) -> None:
     (study,) = stack.json("status", chest)["studies"]
-    assert (study["step"], study["images"], study["revision"]) == ("drafted", 28, 1)
+    assert (study["state"], study["images"], study["revision"]) == ("drafted", 28, 1)
     report = stack.json("verify")
     assert report["clean"] is True
     assert report["acknowledged"] == 28

@@ -56,7 +56,7 @@ def generate(
     """Generate one report with the embedded engine. The text is the same for every k."""
     from pipeline.drafting.prompt import render
     from pipeline.drafting.schema import schema_text
-    from pipeline.engine.checkpoint import WEIGHTS
+    from pipeline.engine.checkpoint import PACKAGED
     from pipeline.engine.generate import Engine
 
     if (study is None) == (features is None):
@@ -64,7 +64,7 @@ def generate(
     room = settings().draft
     encoder = wiring.LazyEncoder()
     seen = encoder.load_features(features) if features else encoder.encode(sorted((study or Path()).rglob("*.dcm")))
-    engine = Engine.load(room.weights or WEIGHTS)
+    engine = Engine.load(room.weights or PACKAGED)
     depth = 0 if plain else room.k if k is None else k
     decoded = engine.generate(render(indication, seen.array.shape[0]), seen.array, schema=schema_text(), k=depth, max_tokens=room.max_tokens)
     made = decoded.generation
@@ -97,9 +97,9 @@ def train(
 ) -> None:
     """Train encoder and language model on phantoms; resumes where an earlier run stopped."""
     from pipeline.encoder.compact import WEIGHTS as ENCODER_WEIGHTS
-    from pipeline.engine.checkpoint import WEIGHTS
+    from pipeline.engine.checkpoint import PACKAGED
     from pipeline.training.run import train as run
 
     began = time.monotonic()
-    run(work, engine_out or WEIGHTS, encoder_out or ENCODER_WEIGHTS, seed=seed, budget_minutes=budget_minutes)
+    run(work, engine_out or PACKAGED, encoder_out or ENCODER_WEIGHTS, seed=seed, budget_minutes=budget_minutes)
     typer.echo(f"trained in {(time.monotonic() - began) / 60:.1f} min")

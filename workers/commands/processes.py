@@ -62,7 +62,7 @@ def web() -> None:
 def beat() -> None:
     """Ring the sweeper at its time."""
     _start("beat")
-    wiring.celery_app().Beat(loglevel=None, quiet=True, schedule=str(_run_folder() / "beat.db"), pidfile="").run()
+    wiring.celery_app().Beat(loglevel=settings().log.level, quiet=True, schedule=str(_run_folder() / "beat.db"), pidfile="").run()
 
 
 @worker_app.command("encode")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from pipeline.settings import settings
 from workers import wiring
 from workers.commands.answer import Data, Json, answer
+
+if TYPE_CHECKING:
+    from pipeline.dicom.send import SendResult
 
 app = typer.Typer()
 STATUS_COLUMNS = ("study_uid", "state", "step", "revision", "images", "seconds", "reason")
@@ -45,10 +48,10 @@ def status(study: Annotated[str | None, typer.Argument()] = None, data: Data = N
     if json_to is not None:
         answer({"studies": rows}, json_to, "")
         return
-    table = Table(*STATUS_COLUMNS)
+    table = Table(*(Column(name, overflow="fold", no_wrap=name in ("state", "step", "images", "seconds")) for name in STATUS_COLUMNS))
     for row in rows:
         table.add_row(*(f"{row[c]:.1f}" if c == "seconds" else str(row[c] if row[c] is not None else "") for c in STATUS_COLUMNS))
-    Console().print(table if rows else "no studies yet")
+    Console().print(table if rows else "no studies yet", soft_wrap=not rows)
 
 
 @app.command()
@@ -121,7 +124,7 @@ def listener_port() -> int:
     return stack.ports["listener"] if stack else settings().listener.port
 
 
-def send_with_bar(paths: list[Path], host: str, port: int, aet: str):  # noqa: ANN201
+def send_with_bar(paths: list[Path], host: str, port: int, aet: str) -> SendResult:
     """Send with a bar on standard error."""
     from pipeline.dicom.send import send as c_store
 

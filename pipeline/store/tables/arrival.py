@@ -8,8 +8,8 @@ from __future__ import annotations
 import uuid
 from datetime import date, datetime
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint, text
-from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION
+from sqlalchemy import CheckConstraint, Double, ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pipeline.model import Priority, StudyState
@@ -131,8 +131,8 @@ class InstanceRow(Base):
     instance_number: Mapped[int | None]
     rows: Mapped[int | None]
     columns: Mapped[int | None]
-    position_mm: Mapped[list[float] | None] = mapped_column(ARRAY(DOUBLE_PRECISION))
-    orientation: Mapped[list[float] | None] = mapped_column(ARRAY(DOUBLE_PRECISION))
+    position_mm: Mapped[list[float] | None] = mapped_column(ARRAY(Double))
+    orientation: Mapped[list[float] | None] = mapped_column(ARRAY(Double))
     image_type: Mapped[Strings]
     flags: Mapped[Strings]
     received_at: Mapped[Now]

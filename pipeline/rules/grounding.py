@@ -1,0 +1,57 @@
+"""Each finding against the candidate region that it names: side, lobe and size are what was measured. Flags only, no edits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipeline.model import Candidate, CheckContext, Finding, Hit, Report, RuleSet, Severity, Side
+from pipeline.rules.outcome import Outcome
+
+ID, VERSION = "grounding.candidate", 1
+SECTION = "检查所见"
+TOLERANCE_MM, TOLERANCE_SHARE = 2.0, 0.2  # measured and stated size may differ by the larger of both
+EFFUSION = "胸腔积液"  # has no candidate region
+NO_SUCH_LOBE = (Side.LEFT, "中叶")
+
+
+def grounded(report: Report, ruleset: RuleSet, context: CheckContext) -> Outcome:
+    """A finding without its candidate, or that differs from it, is flagged."""
+    known = {candidate.index: candidate for candidate in context.candidates}
+    used: set[int] = set()
+    hits: list[Hit] = []
+    for number, finding in enumerate(report.findings, start=1):
+        if finding.kind == EFFUSION:
+            continue
+        hits += [_hit(report, finding, f"第 {number} 个病灶{text}") for text in _faults(finding, known, used)]
+        used |= {finding.candidate} if finding.candidate is not None else set()
+    return Outcome(report, tuple(hits))
+
+
+def _faults(finding: Finding, known: dict[int, Candidate], used: set[int]) -> Iterator[str]:
+    if finding.side.startswith(NO_SUCH_LOBE[0]) and finding.lobe == NO_SUCH_LOBE[1]:
+        yield "写作左肺中叶，左肺没有中叶"
+    candidate = known.get(finding.candidate) if finding.candidate is not None else None
+    if candidate is None:
+        named = "没有指明候选区" if finding.candidate is None else f"指向的候选区 {finding.candidate} 不存在"
+        yield f"{named}，请对照图像核实"
+        return
+    if candidate.index in used:
+        yield f"与前一病灶指向同一候选区 {candidate.index}，请核实是否重复"
+    yield from _differences(finding, candidate)
+
+
+def _differences(finding: Finding, candidate: Candidate) -> Iterator[str]:
+    if not finding.side.startswith(candidate.side):
+        yield f"写作{finding.side}，图像测得在{candidate.side}侧"
+    if finding.lobe is not None and finding.lobe != candidate.lobe:
+        yield f"写作{finding.lobe}，图像测得在{candidate.lobe}"
+    if finding.size_mm is not None and abs(finding.size_mm - candidate.size_mm) > max(TOLERANCE_MM, TOLERANCE_SHARE * candidate.size_mm):
+        yield f"写作 {finding.size_mm} mm，图像测得 {candidate.size_mm:.1f} mm"
+
+
+def _hit(report: Report, finding: Finding, message: str) -> Hit:
+    """Points at the first place that names the finding's side and lobe, else at no span."""
+    named = f"{finding.side}{finding.lobe or ''}"
+    start = report.findings_text.find(named)
+    end = start + len(named) if start >= 0 else 0
+    return Hit(ID, VERSION, Severity.FLAG, SECTION, max(start, 0), end, message)

@@ -1,0 +1,61 @@
+"""Deliver: who gets which draft, claimed under a lease."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import ColumnElement, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from pipeline.errors import BadInput, LeaseLost, NotAllowed
+from pipeline.ports import Delivery, Lease
+from pipeline.store.repository import Repository, in_seconds, plain
+from pipeline.store.tables import DeliveryRow, DeliveryState, DraftRow, JobRow
+
+FREE = {"lease_owner": None, "lease_until": None}
+
+
+def is_due() -> ColumnElement[bool]:
+    """Waiting, due, and nobody delivers it now."""
+    free = or_(DeliveryRow.lease_until.is_(None), DeliveryRow.lease_until < func.now())
+    return (DeliveryRow.state == DeliveryState.WAITING.value) & (DeliveryRow.due_at <= func.now()) & free
+
+
+class PgDeliveries(Repository):
+    """Deliveries port on PostgreSQL."""
+
+    def ask(self, draft_id: UUID, kind: str) -> None:
+        """A delivery row (waiting). Idempotent per (draft, kind). Raises NotAllowed for a demo-only draft, BadInput for an unknown one."""
+        query = select(JobRow.study_id, DraftRow.phantom_only, JobRow.is_phantom).join(JobRow, JobRow.id == DraftRow.job_id)
+        found = self.session.execute(query.where(DraftRow.id == draft_id)).one_or_none()
+        if found is None:
+            raise BadInput(f"there is no draft {draft_id} to deliver; `ctreport status` lists what there is")
+        study_id, phantom_only, is_phantom = found
+        if phantom_only and not is_phantom:
+            raise NotAllowed(f"draft {draft_id} of a real study was written by a phantom-only model: it is never delivered")
+        values = {"id": uuid4(), "draft_id": draft_id, "study_id": study_id, "kind": kind}
+        self.session.execute(insert(DeliveryRow).values(**values).on_conflict_do_nothing())
+
+    def claim(self, limit: int, lease: Lease) -> tuple[Delivery, ...]:
+        """Up to `limit` due deliveries under a lease, longest due first; each claim counts one attempt."""
+        due = select(DeliveryRow.id).where(is_due()).order_by(DeliveryRow.due_at).limit(limit).with_for_update(skip_locked=True).cte("due")
+        leased = {"lease_owner": lease.owner, "lease_until": in_seconds(lease.seconds), "attempts": DeliveryRow.attempts + 1}
+        taken = update(DeliveryRow).where(DeliveryRow.id.in_(select(due.c.id))).values(**leased).returning(DeliveryRow)
+        rows = self.session.scalars(taken, execution_options={"populate_existing": True, "synchronize_session": False}).all()
+        return tuple(Delivery(row.id, row.draft_id, row.study_id, row.kind, row.attempts) for row in sorted(rows, key=lambda row: row.due_at))
+
+    def done(self, delivery: Delivery, lease: Lease) -> None:
+        """waiting → done. Raises LeaseLost."""
+        self._hand_over(delivery, lease, state=DeliveryState.DONE.value, done_at=func.now(), reason=None)
+
+    def give_back(self, delivery: Delivery, reason: str, delay_s: float, max_attempts: int, lease: Lease) -> None:
+        """Waiting again after `delay_s`, or failed with the reason after `max_attempts`. Raises LeaseLost."""
+        state = DeliveryState.FAILED if delivery.attempts >= max_attempts else DeliveryState.WAITING
+        self._hand_over(delivery, lease, state=state.value, reason=plain(reason), due_at=in_seconds(delay_s))
+
+    def _hand_over(self, delivery: Delivery, lease: Lease, **values: Any) -> None:
+        mine = (DeliveryRow.id == delivery.id) & (DeliveryRow.lease_owner == lease.owner) & (DeliveryRow.state == DeliveryState.WAITING.value)
+        moved = update(DeliveryRow).where(mine).values(**FREE, **values).returning(DeliveryRow.id)
+        if self.session.execute(moved, execution_options={"synchronize_session": False}).first() is None:
+            raise LeaseLost(f"delivery {delivery.id} is no longer leased by this worker; the holder goes on")

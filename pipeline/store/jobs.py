@@ -1,0 +1,110 @@
+"""Encode and draft: claim jobs under a lease, keep it, and give the row its next state. Only the lease's owner may."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, func, select, update
+
+from pipeline.errors import LeaseLost, NotAllowed
+from pipeline.model import Job, JobState, Priority, Step, StudyState
+from pipeline.ports import Lease
+from pipeline.store.repository import Repository, in_seconds, plain
+from pipeline.store.tables import JobRow, StudyRow
+
+FREE = {"lease_owner": None, "lease_until": None}
+BARRED = (StudyState.HELD.value, StudyState.WITHDRAWN.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """Where a step's claim starts and ends, and the column that notes when."""
+
+    ready: JobState
+    working: JobState
+    noted: str
+
+
+CLAIMS = {
+    Step.ENCODE: Claimed(JobState.READY, JobState.READY.move(JobState.ENCODING), "encoding_at"),
+    Step.DRAFT: Claimed(JobState.ENCODED, JobState.ENCODED.move(JobState.DRAFTING), "drafting_at"),
+}
+BACK = {claim.working: claim.working.move(claim.ready) for claim in CLAIMS.values()}
+
+
+def claimable(step: Step) -> Select[UUID]:
+    """Ids of the jobs that `step` could claim now, in claim order. Raises NotAllowed for a step that claims no jobs."""
+    if step not in CLAIMS:
+        raise NotAllowed(f"step '{step}' claims no jobs; only encode and draft do")
+    return (
+        select(JobRow.id)
+        .join(StudyRow, StudyRow.id == JobRow.study_id)
+        .where(JobRow.state == CLAIMS[step].ready.value, JobRow.due_at <= func.now(), StudyRow.state.not_in(BARRED))
+        .order_by(JobRow.priority, JobRow.due_at)
+    )
+
+
+class Jobs(Repository):
+    """The rows of encode and draft."""
+
+    def claim(self, step: Step, limit: int, lease: Lease) -> tuple[Job, ...]:
+        """Up to `limit` jobs under a lease, most urgent first; see the Studies port."""
+        chosen = claimable(step).limit(limit).with_for_update(of=JobRow, skip_locked=True).cte("chosen")
+        claimed = CLAIMS[step]
+        leased: dict[str, Any] = {
+            "state": claimed.working.value,
+            "attempts": JobRow.attempts + 1,
+            "lease_owner": lease.owner,
+            "lease_until": in_seconds(lease.seconds),
+            claimed.noted: func.now(),
+        }
+        taken = update(JobRow).where(JobRow.id.in_(select(chosen.c.id))).values(**leased).returning(JobRow.id)
+        ids = self.session.scalars(taken, execution_options={"synchronize_session": False}).all()
+        query = select(JobRow, StudyRow).join(StudyRow, StudyRow.id == JobRow.study_id).where(JobRow.id.in_(ids))
+        rows = self.session.execute(query.order_by(JobRow.priority, JobRow.due_at), execution_options={"populate_existing": True})
+        return tuple(_job(job, study) for job, study in rows)
+
+    def heartbeat(self, job_id: UUID, lease: Lease) -> bool:
+        """Extend the lease; False when it belongs to somebody else now."""
+        mine = (JobRow.id == job_id) & (JobRow.lease_owner == lease.owner)
+        extended = update(JobRow).where(mine).values(lease_until=in_seconds(lease.seconds)).returning(JobRow.id)
+        return self.session.execute(extended, execution_options={"synchronize_session": False}).first() is not None
+
+    def encoded(self, job: Job, features_path: str, encoder: str, version: str, lease: Lease) -> None:
+        """encoding → encoded, with a fresh count of attempts. Raises LeaseLost."""
+        made = {"features_path": features_path, "encoder": encoder, "encoder_version": version}
+        self.hand_over(job, JobState.ENCODED, lease, attempts=0, reason=None, due_at=func.now(), encoded_at=func.now(), **made)
+
+    def give_back(self, job: Job, reason: str, delay_s: float, lease: Lease) -> None:
+        """encoding → ready, drafting → encoded, due again after `delay_s`. Raises LeaseLost."""
+        self.hand_over(job, BACK.get(job.state, job.state), lease, reason=plain(reason), due_at=in_seconds(delay_s))
+
+    def end(self, job: Job, state: JobState, reason: str, lease: Lease) -> None:
+        """→ failed or unsupported, with a sentence for a person. Raises LeaseLost."""
+        self.hand_over(job, state, lease, reason=plain(reason), ended_at=func.now())
+
+    def hand_over(self, job: Job, to: JobState, lease: Lease, **values: Any) -> None:
+        """Move a job that `lease` holds to `to` and free it. Raises IllegalMove, or LeaseLost when the row is not ours any more."""
+        mine: ColumnElement[bool] = (JobRow.id == job.id) & (JobRow.lease_owner == lease.owner) & (JobRow.state == job.state.value)
+        moved = update(JobRow).where(mine).values(state=job.state.move(to).value, **FREE, **values).returning(JobRow.id)
+        if self.session.execute(moved, execution_options={"synchronize_session": False}).first() is None:
+            raise LeaseLost(f"job {job.id} is no longer leased by this worker in state '{job.state}'; its result is dropped, the holder goes on")
+
+
+def _job(row: JobRow, study: StudyRow) -> Job:
+    return Job(
+        id=row.id,
+        study_id=row.study_id,
+        study_uid=study.study_uid,
+        revision=row.revision,
+        state=JobState(row.state),
+        priority=Priority(row.priority),
+        attempts=row.attempts,
+        series_uids=tuple(row.series_chosen),
+        files=tuple(row.files),
+        is_phantom=row.is_phantom,
+        indication=study.indication,
+        features_path=row.features_path,
+    )

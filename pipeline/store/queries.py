@@ -1,0 +1,118 @@
+"""The read side, for commands: where each study stands, what happened to it, and its draft."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Row, func, select
+
+from pipeline.errors import BadInput
+from pipeline.model import JobState, StudyState
+from pipeline.store.proof import duplicates, instance_rows, stuck
+from pipeline.store.repository import plain
+from pipeline.store.session import PgStore
+from pipeline.store.shown import shown
+from pipeline.store.tables import AuditRow, DraftRow, JobRow, StudyRow
+
+__all__ = ["duplicates", "instance_rows", "show", "stuck", "study_overview", "timeline", "which"]
+
+STEPS = {
+    JobState.READY: "encode",
+    JobState.ENCODING: "encode",
+    JobState.ENCODED: "draft",
+    JobState.DRAFTING: "draft",
+    JobState.DRAFTED: "persist",
+}
+ARRIVED = (StudyState.COMPLETE, StudyState.PARTIAL)
+
+
+def which(study: str) -> ColumnElement[bool]:
+    """The study that a person names by StudyInstanceUID or internal id."""
+    try:
+        return StudyRow.id == UUID(study)
+    except ValueError:
+        return StudyRow.study_uid == plain(study)
+
+
+def study_overview(store: PgStore, study: str | None = None) -> list[dict[str, Any]]:
+    """Each study, newest first: `state` is the job's once all has arrived, `step` where it is, `seconds` since the first image (until its end)."""
+    query = (
+        select(StudyRow, JobRow, func.now())
+        .outerjoin(JobRow, (JobRow.study_id == StudyRow.id) & (JobRow.revision == StudyRow.revision))
+        .order_by(StudyRow.first_received.desc())
+    )
+    with store.begin() as work:
+        rows = work.session.execute(query if study is None else query.where(which(study))).all()
+    return [_overview(row) for row in rows]
+
+
+def timeline(store: PgStore, study: str) -> list[dict[str, Any]]:
+    """Every event of one study in order: id, at, action, actor, job_id, detail. Empty for an unknown study."""
+    query = select(AuditRow).join(StudyRow, StudyRow.id == AuditRow.study_id).where(which(study)).order_by(AuditRow.id)
+    with store.begin() as work:
+        rows = work.session.scalars(query).all()
+    return [
+        {"id": row.id, "at": row.at, "action": row.action, "actor": row.actor, "job_id": row.job_id and str(row.job_id), "detail": row.detail}
+        for row in rows
+    ]
+
+
+def show(store: PgStore, study: str) -> dict[str, Any]:
+    """The current draft of one study under the keys of `ctreport show`. Raises BadInput with the reason where there is none."""
+    query = (
+        select(DraftRow.id)
+        .join(JobRow, JobRow.id == DraftRow.job_id)
+        .join(StudyRow, (StudyRow.id == JobRow.study_id) & (StudyRow.revision == JobRow.revision))
+        .where(which(study))
+        .order_by(DraftRow.department)
+        .limit(1)
+    )
+    with store.begin() as work:
+        draft_id = work.session.scalars(query).one_or_none()
+        if draft_id is not None:
+            return shown(work.session, draft_id)
+    raise BadInput(_no_draft(store, study))
+
+
+def _overview(row: Row[StudyRow, JobRow, datetime]) -> dict[str, Any]:
+    study, job, now = row[0], _maybe(row[1]), row[2]
+    state = StudyState(study.state)
+    arrived = job is not None and state in ARRIVED
+    shown_state = job.state if job is not None and arrived else study.state
+    ended = job.ended_at if job is not None and arrived and job.ended_at else now
+    return {
+        "study_uid": study.study_uid,
+        "id": str(study.id),
+        "state": shown_state,
+        "step": _step(study, job),
+        "revision": study.revision,
+        "images": study.images,
+        "seconds": round((ended - study.first_received).total_seconds(), 3),
+        "reason": (job.reason if job is not None and arrived else None) or study.reason,
+        "study_state": study.state,
+        "job_state": job.state if job is not None else None,
+        "attempts": job.attempts if job is not None and arrived else study.attempts,
+    }
+
+
+def _maybe(job: JobRow | None) -> JobRow | None:
+    """An outer join's right side."""
+    return job
+
+
+def _step(study: StudyRow, job: JobRow | None) -> str | None:
+    """The step that a study is in or waits for; None where no step will take it."""
+    if study.state == StudyState.RECEIVING:
+        return "assemble" if study.lease_owner else "receive"
+    return STEPS.get(JobState(job.state)) if job is not None and study.state in ARRIVED else None
+
+
+def _no_draft(store: PgStore, study: str) -> str:
+    known = study_overview(store, study)
+    if not known:
+        return "no study has this UID or id; `ctreport status` lists them"
+    one = known[0]
+    why = f" ({one['reason']})" if one["reason"] else ""
+    return f"study {one['id']} has no draft: it is '{one['state']}'{why}; `ctreport why` tells its story"

@@ -1,0 +1,83 @@
+"""Persist: a draft with its findings, flags and report, in the same transaction as the job's last move."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+from sqlalchemy import func, insert
+
+from pipeline.model import Draft, Finding, Hit, Job, JobState, ReportState
+from pipeline.ports import Lease
+from pipeline.store.jobs import Jobs
+from pipeline.store.repository import plain
+from pipeline.store.tables import DraftRow, FindingRow, FlagRow, ReportRow
+
+
+class Saving(Jobs):
+    """The persist step's rows."""
+
+    def save_draft(self, job: Job, draft: Draft, lease: Lease) -> UUID:
+        """drafting → drafted with everything that belongs to it. Raises LeaseLost before anything is written."""
+        self.hand_over(job, JobState.DRAFTED, lease, attempts=0, reason=None, ended_at=func.now())
+        draft_id = self._add_draft(job, draft)
+        findings = [_finding(draft_id, position, finding) for position, finding in enumerate(draft.checked.report.findings)]
+        flags = [_flag(draft_id, position, hit) for position, hit in enumerate(draft.checked.hits)]
+        if findings:
+            self.session.execute(insert(FindingRow), findings)
+        if flags:
+            self.session.execute(insert(FlagRow), flags)
+        report = {"study_id": job.study_id, "revision": job.revision, "department": draft.department}
+        self.session.execute(insert(ReportRow).values(id=uuid4(), draft_id=draft_id, state=ReportState.WAITING.value, **report))
+        return draft_id
+
+    def _add_draft(self, job: Job, draft: Draft) -> UUID:
+        report, source, generation = draft.checked.report, draft.source, draft.generation
+        row = DraftRow(
+            id=uuid4(),
+            job_id=job.id,
+            department=draft.department,
+            findings_text=plain(report.findings_text),
+            impression=plain(report.impression),
+            advice=plain(report.advice),
+            rung=source.rung,
+            model=source.model,
+            model_digest=source.model_digest,
+            phantom_only=source.phantom_only,
+            tokens=generation.tokens,
+            verify_count=generation.verify_count,
+            accepted_histogram=list(generation.accepted_histogram),
+            seconds=generation.seconds,
+            rules_version=draft.checked.rules_version,
+            watermark=draft.watermark,
+        )
+        self.session.add(row)
+        self.session.flush()
+        return row.id
+
+
+def _finding(draft_id: UUID, position: int, finding: Finding) -> dict[str, object]:
+    return {
+        "draft_id": draft_id,
+        "position": position,
+        "candidate": finding.candidate,
+        "kind": finding.kind,
+        "side": finding.side,
+        "lobe": finding.lobe,
+        "density": finding.density,
+        "size_mm": finding.size_mm,
+    }
+
+
+def _flag(draft_id: UUID, position: int, hit: Hit) -> dict[str, object]:
+    return {
+        "draft_id": draft_id,
+        "position": position,
+        "rule": hit.rule,
+        "version": hit.version,
+        "severity": hit.severity.value,
+        "section": hit.section,
+        "start_at": hit.start,
+        "end_at": hit.end,
+        "message": plain(hit.message),
+        "original": plain(hit.original),
+    }

@@ -1,0 +1,12 @@
+"""The Studies port on PostgreSQL, put together from one class per step."""
+
+from __future__ import annotations
+
+from pipeline.store.assembling import Assembling
+from pipeline.store.receiving import Receiving
+from pipeline.store.saving import Saving
+from pipeline.store.upkeep import Upkeep
+
+
+class PgStudies(Receiving, Assembling, Saving, Upkeep):
+    """Rows of studies, instances and jobs inside the current transaction."""

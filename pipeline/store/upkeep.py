@@ -1,0 +1,81 @@
+"""Maintenance: hand back what nobody holds any more, and count what waits. A row never goes in circles: its attempts run out."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from sqlalchemy import Select, func, select
+
+from pipeline.model import JobState, Step, StudyState
+from pipeline.store.assembling import is_quiet
+from pipeline.store.audit import PgAudit
+from pipeline.store.deliveries import is_due
+from pipeline.store.jobs import BACK, claimable
+from pipeline.store.repository import Repository
+from pipeline.store.tables import DeliveryRow, DeliveryState, JobRow, StudyRow
+
+Row = TypeVar("Row", JobRow, StudyRow, DeliveryRow)
+BATCH = 500  # rows handed back per transaction; the next sweep takes the rest
+GAVE_UP = "{step} was started {attempts} times and never ended (its worker died or hung); `ctreport retry` starts again"
+HELD = "assembling was started {attempts} times and never ended; `ctreport release` tries again"
+UNDELIVERED = "delivery was started {attempts} times and never ended; look at the log of worker-io"
+
+
+class Upkeep(Repository):
+    """The sweeper's rows."""
+
+    def reclaim_expired(self, max_attempts: int) -> int:
+        """Hand back jobs, studies and deliveries whose lease ran out; returns how many. See the Studies port."""
+        return self._jobs(max_attempts) + self._studies(max_attempts) + self._deliveries(max_attempts)
+
+    def waiting(self, step: Step, quiet_s: float) -> int:
+        """How many rows `step` could claim right now; 0 for a step that claims none."""
+        countable: dict[Step, Select[Any]] = {
+            Step.ASSEMBLE: select(StudyRow.id).where(is_quiet(quiet_s)),
+            Step.ENCODE: claimable(Step.ENCODE),
+            Step.DRAFT: claimable(Step.DRAFT),
+            Step.DELIVER: select(DeliveryRow.id).where(is_due()),
+        }
+        if step not in countable:
+            return 0
+        rows = countable[step].order_by(None).subquery()
+        return self.session.execute(select(func.count()).select_from(rows)).scalar_one()
+
+    def _jobs(self, max_attempts: int) -> int:
+        rows = self._expired(JobRow)
+        audit = PgAudit(self.session)
+        for job in rows:
+            state, step = JobState(job.state), "encode" if job.state == JobState.ENCODING else "draft"
+            gave_up = job.attempts >= max_attempts
+            after = state.move(JobState.FAILED if gave_up else BACK[state])
+            job.state, job.lease_owner, job.lease_until, job.due_at = after.value, None, None, func.now()
+            if gave_up:
+                job.reason, job.ended_at = GAVE_UP.format(step=step, attempts=job.attempts), func.now()
+            audit.append("failed" if gave_up else "reclaimed", study_id=job.study_id, job_id=job.id, step=step, attempts=str(job.attempts))
+        self.session.flush()
+        return len(rows)
+
+    def _studies(self, max_attempts: int) -> int:
+        rows = self._expired(StudyRow)
+        audit = PgAudit(self.session)
+        for study in rows:
+            study.lease_owner = study.lease_until = None
+            if study.attempts >= max_attempts and study.state == StudyState.RECEIVING:
+                study.state = StudyState.RECEIVING.move(StudyState.HELD).value
+                study.reason = HELD.format(attempts=study.attempts)
+            audit.append("reclaimed", study_id=study.id, step="assemble", attempts=str(study.attempts), state=study.state)
+        self.session.flush()
+        return len(rows)
+
+    def _deliveries(self, max_attempts: int) -> int:
+        rows = self._expired(DeliveryRow)
+        for delivery in rows:
+            delivery.lease_owner = delivery.lease_until = None
+            if delivery.attempts >= max_attempts:
+                delivery.state, delivery.reason = DeliveryState.FAILED.value, UNDELIVERED.format(attempts=delivery.attempts)
+        self.session.flush()
+        return len(rows)
+
+    def _expired(self, table: type[Row]) -> list[Row]:
+        query = select(table).where(table.lease_until < func.now()).order_by(table.lease_until).limit(BATCH).with_for_update(skip_locked=True)
+        return list(self.session.scalars(query, execution_options={"populate_existing": True}))

@@ -1,0 +1,70 @@
+"""The embedded engine as a drafter, on seeded weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.drafting.embedded import EmbeddedDrafter
+from pipeline.drafting.parse import parse
+from pipeline.engine.seeded import write_seeded_checkpoint
+from pipeline.errors import BadDraft, ModelMissing, NotAllowed
+from pipeline.model import Features
+
+FEATURES = Features(np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32), "seeded", "1", "")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoint")
+    write_seeded_checkpoint(folder, feature_dim=8)
+    return folder
+
+
+@pytest.fixture
+def as_live(checkpoint: Path, tmp_path: Path) -> Path:
+    """The same checkpoint with a card that says it is live."""
+    for part in checkpoint.iterdir():
+        (tmp_path / part.name).write_bytes(part.read_bytes())
+    (tmp_path / "card.json").write_text(json.dumps({"name": "seeded", "use": "live"}))
+    return tmp_path
+
+
+def test_an_answer_is_a_valid_report_and_says_who_wrote_it(checkpoint: Path) -> None:
+    answer = EmbeddedDrafter(checkpoint, k=3, max_tokens=600).draft(FEATURES, "咳嗽", "radiology")
+    parse(answer.text)
+    assert (answer.source.rung, answer.source.model, answer.source.phantom_only) == ("embedded", "seeded", True)
+    assert len(answer.source.model_digest) == 64
+    assert answer.generation.tokens > 0
+
+
+def test_the_text_does_not_depend_on_the_draft_length(checkpoint: Path) -> None:
+    texts = {EmbeddedDrafter(checkpoint, k=k, max_tokens=600).draft(FEATURES, "", "radiology").text for k in (0, 1, 4)}
+    assert len(texts) == 1
+
+
+def test_only_a_live_model_may_write_for_real_studies(checkpoint: Path, as_live: Path) -> None:
+    assert EmbeddedDrafter(checkpoint, 3, 600).phantom_only
+    assert not EmbeddedDrafter(as_live, 3, 600).phantom_only
+
+
+def test_an_answer_cut_at_the_limit_is_no_draft(checkpoint: Path) -> None:
+    with pytest.raises(BadDraft, match="cut at 16 tokens"):
+        EmbeddedDrafter(checkpoint, k=3, max_tokens=16).draft(FEATURES, "", "radiology")
+
+
+def test_a_missing_folder_is_told_with_the_next_step_until_it_is_there(checkpoint: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "weights"
+    drafter = EmbeddedDrafter(folder, k=3, max_tokens=600)
+    with pytest.raises(ModelMissing, match=r"'weights' does not exist; set CTREPORT_DRAFT_WEIGHTS .* `ctreport retry`"):
+        drafter.draft(FEATURES, "", "radiology")
+    folder.symlink_to(checkpoint)
+    assert drafter.phantom_only
+
+
+def test_an_unknown_department_is_refused(checkpoint: Path) -> None:
+    with pytest.raises(NotAllowed, match="CTREPORT_DRAFT_DEPARTMENT"):
+        EmbeddedDrafter(checkpoint, 3, 600).draft(FEATURES, "", "oncology")

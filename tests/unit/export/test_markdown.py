@@ -1,0 +1,93 @@
+"""A draft as Markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeline.export.markdown import draft_markdown
+from pipeline.model import DEMO_WATERMARK, WATERMARK
+
+
+def shown(**changes: Any) -> dict[str, Any]:
+    draft = {
+        "sections": {"检查所见": "左肺上叶见实性结节，大小约8mm。", "诊断意见": "1. 左肺上叶结节，约8.5mm。2. 左侧胸腔积液。", "建议": "建议随访。"},
+        "findings": [
+            {"candidate": 1, "kind": "结节", "side": "左肺", "lobe": "上叶", "density": "实性", "size_mm": 8},
+            {"candidate": None, "kind": "胸腔积液", "side": "左侧", "lobe": None, "density": None, "size_mm": None},
+        ],
+        "flags": [flag("replaced", "「毛玻璃」已规范为「磨玻璃」"), flag("flag", "请核对侧别"), flag("block", "为空", "建议")],
+        "source": {"rung": "embedded", "model": "ctreport-demo", "model_digest": "0" * 64, "phantom_only": True, "rules_version": 3},
+        "generation": {"tokens": 120, "verify_count": 40, "accepted_histogram": [10, 0, 30], "seconds": 1.25},
+    }
+    top = {"revision": 2, "status": "待审", "watermark": WATERMARK, "study_date": "2026-01-15", "accession": "A-1", "signed_by": None}
+    series = {"chosen": ["1.2"], "refused": [{"uid": "1.3", "reason": "localizer"}, {"uid": "1.4", "reason": "localizer"}]}
+    return {**top, "series": series, "draft": draft | changes.pop("draft", {}), **changes}
+
+
+def flag(severity: str, message: str, section: str = "检查所见") -> dict[str, Any]:
+    return {"rule": "r", "version": 1, "severity": severity, "section": section, "start": 0, "end": 0, "message": message, "original": ""}
+
+
+@pytest.mark.parametrize("mark", [WATERMARK, f"{DEMO_WATERMARK}；{WATERMARK}"])
+def test_the_watermark_is_the_first_and_the_last_line(mark: str) -> None:
+    lines = draft_markdown(shown(watermark=mark)).strip().splitlines()
+    assert lines[0] == lines[-1] == f"**{mark}**"
+
+
+def test_flags_stand_before_the_text_the_most_urgent_first() -> None:
+    text = draft_markdown(shown())
+    places = [
+        text.index(word) for word in ("- ⛔ 须处理〔建议〕为空", "- ⚠ 请核对〔检查所见〕", "- ✎ 已替换", "## 检查所见", "## 诊断意见", "## 建议")
+    ]
+    assert places == sorted(places)
+    assert "质检：⛔ 须处理 1，⚠ 请核对 1，✎ 已替换 1" in text
+
+
+def test_a_blocked_section_is_struck_through() -> None:
+    assert "~~建议随访。~~" in draft_markdown(shown())
+    assert "~~" not in draft_markdown(shown(draft={"flags": []}))
+
+
+def test_each_numbered_statement_has_a_line_and_numbers_stay_whole() -> None:
+    assert "1. 左肺上叶结节，约8.5mm。  \n2. 左侧胸腔积液。" in draft_markdown(shown())
+
+
+def test_findings_are_a_table_with_a_dash_where_nothing_is_known() -> None:
+    text = draft_markdown(shown())
+    assert "| 1 | 结节 | 左肺 | 上叶 | 实性 | 8 |" in text
+    assert "| — | 胸腔积液 | 左侧 | — | — | — |" in text
+    assert "结构化所见" not in draft_markdown(shown(draft={"findings": []}))
+
+
+def test_the_source_line_says_who_wrote_it_and_how() -> None:
+    text = draft_markdown(shown())
+    assert "来源：embedded · ctreport-demo · 规则第 3 版 · 120 词元，MTP k=2，接受率 75%，1.2 秒" in text
+    plain = {"tokens": 120, "verify_count": 120, "accepted_histogram": [120], "seconds": 3.0}
+    assert "120 词元，逐词生成，3.0 秒" in draft_markdown(shown(draft={"generation": plain}))
+
+
+def test_series_are_counted_and_no_uid_is_printed() -> None:
+    text = draft_markdown(shown())
+    assert "序列：采用 1 个，未采用 2 个（localizer）" in text
+    assert "1.3" not in text
+
+
+def test_text_of_the_model_cannot_become_markup() -> None:
+    sections = {"检查所见": "<script>alert(1)</script> [x](http://y)", "诊断意见": "# 大标题", "建议": "~~随访~~ a|b"}
+    text = draft_markdown(shown(draft={"sections": sections, "flags": []}))
+    assert "\\<script\\>" in text
+    assert "\\[x\\](http" in text
+    assert "\\# 大标题" in text
+    assert "\\~\\~随访\\~\\~ a\\|b" in text
+
+
+def test_a_signed_report_has_no_watermark_and_names_the_doctor() -> None:
+    text = draft_markdown(shown(watermark="", status="已签发", signed_by="王医生"))
+    assert WATERMARK not in text
+    assert "# CT 报告 · 已签发（王医生） · 第 2 版" in text
+
+
+def test_an_empty_section_says_so() -> None:
+    assert "## 建议\n\n（空）" in draft_markdown(shown(draft={"sections": {"建议": ""}}))

@@ -1,0 +1,104 @@
+"""Every error of a step becomes a row's next state, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from pipeline.errors import BadInput, LeaseLost, ModelMissing, PipelineError, ServiceUnavailable, StorageFull, Unsupported
+from pipeline.flow.claimed import Retry, run_claimed
+from pipeline.model import Job, JobState, Step
+from pipeline.ports import Lease, Store
+from tests.builders import job
+
+LEASE = Lease("me", 30.0)
+RETRY = Retry(max_attempts=3, delay_s=2.0)
+
+
+class Clock:
+    """A clock that stands still."""
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class OneJobStore:
+    """A store with one claimed job, noting what is done to it. `down`: every transaction after the claim fails."""
+
+    def __init__(self, claimed: Job, down: bool = False) -> None:
+        self.claimed, self.down = claimed, down
+        self.done: list[tuple[Any, ...]] = []
+        self.begun = 0
+
+    @contextmanager
+    def begin(self) -> Iterator[Any]:
+        self.begun += 1
+        if self.down and self.begun > 1:
+            raise ServiceUnavailable("the database does not answer")
+        yield SimpleNamespace(studies=self, audit=self)
+
+    def claim(self, step: Step, limit: int, lease: Lease) -> tuple[Job, ...]:
+        return (self.claimed,)
+
+    def end(self, job: Job, state: JobState, reason: str, lease: Lease) -> None:
+        self.done.append((state, reason))
+
+    def give_back(self, job: Job, reason: str, delay_s: float, lease: Lease) -> None:
+        self.done.append(("back", delay_s))
+
+    def append(self, action: str, **_: Any) -> None:
+        self.done.append(("audit", action))
+
+
+def run(error: PipelineError | None, attempts: int = 1, down: bool = False) -> OneJobStore:
+    store = OneJobStore(replace(job(), attempts=attempts), down)
+
+    def perform(_: Job) -> None:
+        if error is not None:
+            raise error
+
+    assert run_claimed(cast(Store, store), Step.ENCODE, 4, LEASE, RETRY, Clock(), perform) == 1
+    return store
+
+
+def test_a_job_that_succeeds_is_left_to_its_own_commit() -> None:
+    assert run(None).done == []
+
+
+def test_what_nobody_reads_here_ends_as_unsupported_never_failed() -> None:
+    assert run(Unsupported("head")).done == [(JobState.UNSUPPORTED, "head"), ("audit", "unsupported")]
+
+
+@pytest.mark.parametrize("error", [BadInput("x"), ModelMissing("x")])
+def test_a_permanent_error_fails_the_job_at_once_with_its_sentence(error: PipelineError) -> None:
+    assert run(error).done == [(JobState.FAILED, "x"), ("audit", "failed")]
+
+
+@pytest.mark.parametrize(("attempts", "delay_s"), [(1, 2.0), (2, 4.0)])
+def test_a_transient_error_gives_the_job_back_with_a_growing_delay(attempts: int, delay_s: float) -> None:
+    assert run(StorageFull("full"), attempts).done == [("back", delay_s)]
+
+
+def test_the_last_attempt_fails_the_job_and_says_how_often_it_was_tried() -> None:
+    state, reason = run(ServiceUnavailable("no answer"), attempts=3).done[0]
+    assert state is JobState.FAILED
+    assert "tried 3 times" in reason
+    assert "ctreport retry" in reason
+
+
+def test_a_lost_lease_touches_nothing() -> None:
+    assert run(LeaseLost("gone")).done == []
+
+
+def test_a_dead_database_leaves_the_row_to_the_sweeper() -> None:
+    assert run(BadInput("x"), down=True).done == []
+
+
+def test_the_delay_is_bounded() -> None:
+    assert Retry(99, 5.0).delay_after(60) == 600.0
