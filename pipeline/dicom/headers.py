@@ -7,6 +7,7 @@ from dataclasses import replace
 from pydicom.uid import UID, CTImageStorage
 
 from pipeline.dicom.elements import Elements, read_elements
+from pipeline.dicom.scrub import without_patient
 from pipeline.errors import UnreadableDicom
 from pipeline.model import Header, Instance, Patient, Priority
 from pipeline.ports import Arrival
@@ -24,13 +25,14 @@ def read_header(arrival: Arrival) -> Header:
     request; where request and data set differ the data set's counts. All but the first are flagged.
     """
     elements = read_elements(arrival.data_set, arrival.transfer_syntax)
+    patient = _patient(elements)
     header = Header(
         instance=_instance(elements, arrival),
-        patient=_patient(elements),
+        patient=patient,
         accession=elements.text("AccessionNumber", 64),
         study_date=elements.day("StudyDate", "study-date"),
         study_description=elements.text("StudyDescription"),
-        indication=_indication(elements),
+        indication=without_patient(_indication(elements), patient),
         series_description=elements.text("SeriesDescription"),
         body_part=elements.text("BodyPartExamined", 64),
         kernel="\\".join(elements.strings("ConvolutionKernel"))[:64],

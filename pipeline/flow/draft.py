@@ -31,6 +31,7 @@ class Drafting:
     retry: Retry
     mode: Mode
     department: str
+    deliver_as: tuple[str, ...] = ()
 
 
 def draft(ports: Drafting, limit: int, lease: Lease) -> int:
@@ -76,4 +77,4 @@ def _draft_one(ports: Drafting, job: Job, lease: Lease) -> None:
     checked = noted(checked, features.flags)
     check_s = (ports.clock.now() - started).total_seconds()
     finished = Draft(job.id, ports.department, checked, answer.source, answer.generation, watermark)
-    persist(ports.store, job, finished, check_s, lease)
+    persist(ports.store, job, finished, check_s, lease, ports.deliver_as)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
 
 from pipeline import metrics
-from pipeline.model import Draft, Job, Step
+from pipeline.model import DEMO_WATERMARK, Draft, Job, Step
 from pipeline.ports import Lease, Store
 
 
-def persist(store: Store, job: Job, draft: Draft, check_s: float, lease: Lease) -> UUID:
-    """Save a checked draft and move the job to drafted; returns the draft's id. Raises LeaseLost, then nothing is saved."""
+def persist(store: Store, job: Job, draft: Draft, check_s: float, lease: Lease, deliver_as: Sequence[str] = ()) -> UUID:
+    """Save a checked draft and move the job to drafted; returns the draft's id. Raises LeaseLost, then nothing is saved.
+
+    `deliver_as` names the kinds of delivery that the site asked for; a demo model's draft of a real study is never delivered.
+    """
     generation, hits = draft.generation, draft.checked.hits
     with store.begin() as work:
         draft_id = work.studies.save_draft(job, draft, lease)
+        for kind in () if draft.watermark.startswith(DEMO_WATERMARK) else deliver_as:
+            work.deliveries.ask(draft_id, kind)
         audit = partial(work.audit.append, study_id=job.study_id, job_id=job.id)
         audit(
             Step.DRAFT.value,

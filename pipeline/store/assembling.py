@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, exists, func, or_, select, update
 
 from pipeline.model import Instance, JobState, Series, SeriesChoice, Study, StudyState
 from pipeline.ports import Lease
-from pipeline.store.repository import Repository, in_seconds, plain
+from pipeline.store.repository import Repository, fixed, in_seconds, plain
 from pipeline.store.tables import AssociationRow, InstanceRow, JobRow, SeriesRow, StudyAssociationRow, StudyRow
 
 FREE = {"lease_owner": None, "lease_until": None}
@@ -25,7 +25,7 @@ def is_quiet(quiet_s: float) -> ColumnElement[bool]:
         .where(AssociationRow.closed_at.is_(None))
     )
     return (
-        (StudyRow.state == StudyState.RECEIVING.value)
+        (StudyRow.state == fixed(StudyState.RECEIVING))
         & (StudyRow.last_received <= in_seconds(-quiet_s))
         & (StudyRow.due_at <= func.now())
         & or_(StudyRow.lease_until.is_(None), StudyRow.lease_until < func.now())

@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from pipeline.errors import BadInput, LeaseLost, NotAllowed
 from pipeline.ports import Delivery, Lease
-from pipeline.store.repository import Repository, in_seconds, plain
+from pipeline.store.repository import Repository, fixed, in_seconds, plain
 from pipeline.store.tables import DeliveryRow, DeliveryState, DraftRow, JobRow
 
 FREE = {"lease_owner": None, "lease_until": None}
@@ -19,7 +19,7 @@ FREE = {"lease_owner": None, "lease_until": None}
 def is_due() -> ColumnElement[bool]:
     """Waiting, due, and nobody delivers it now."""
     free = or_(DeliveryRow.lease_until.is_(None), DeliveryRow.lease_until < func.now())
-    return (DeliveryRow.state == DeliveryState.WAITING.value) & (DeliveryRow.due_at <= func.now()) & free
+    return (DeliveryRow.state == fixed(DeliveryState.WAITING)) & (DeliveryRow.due_at <= func.now()) & free
 
 
 class PgDeliveries(Repository):

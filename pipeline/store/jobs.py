@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Select, func, select, update
 from pipeline.errors import LeaseLost, NotAllowed
 from pipeline.model import Job, JobState, Priority, Step, StudyState
 from pipeline.ports import Lease
-from pipeline.store.repository import Repository, in_seconds, plain
+from pipeline.store.repository import Repository, fixed, in_seconds, plain
 from pipeline.store.tables import JobRow, StudyRow
 
 FREE = {"lease_owner": None, "lease_until": None}
@@ -41,7 +41,7 @@ def claimable(step: Step) -> Select[UUID]:
     return (
         select(JobRow.id)
         .join(StudyRow, StudyRow.id == JobRow.study_id)
-        .where(JobRow.state == CLAIMS[step].ready.value, JobRow.due_at <= func.now(), StudyRow.state.not_in(BARRED))
+        .where(JobRow.state == fixed(CLAIMS[step].ready), JobRow.due_at <= func.now(), StudyRow.state.not_in(BARRED))
         .order_by(JobRow.priority, JobRow.due_at)
     )
 

@@ -6,15 +6,15 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Row, func, select
+from sqlalchemy import ColumnElement, Row, func, or_, select
 
 from pipeline.errors import BadInput
-from pipeline.model import JobState, StudyState
+from pipeline.model import JobState, ReportState, StudyState
 from pipeline.store.proof import duplicates, instance_rows, stuck
 from pipeline.store.repository import plain
 from pipeline.store.session import PgStore
 from pipeline.store.shown import shown
-from pipeline.store.tables import AuditRow, DraftRow, JobRow, StudyRow
+from pipeline.store.tables import AuditRow, DraftRow, JobRow, ReportRow, StudyRow
 
 __all__ = ["duplicates", "instance_rows", "show", "stuck", "study_overview", "timeline", "which"]
 
@@ -25,6 +25,7 @@ STEPS = {
     JobState.DRAFTING: "draft",
     JobState.DRAFTED: "persist",
 }
+TOUCHED = [state.value for state in ReportState if state not in (ReportState.WAITING, ReportState.REJECTED)]
 ARRIVED = (StudyState.COMPLETE, StudyState.PARTIAL)
 
 
@@ -36,12 +37,13 @@ def which(study: str) -> ColumnElement[bool]:
         return StudyRow.study_uid == plain(study)
 
 
-def study_overview(store: PgStore, study: str | None = None) -> list[dict[str, Any]]:
-    """Each study, newest first: `state` is the job's once all has arrived, `step` where it is, `seconds` since the first image (until its end)."""
+def study_overview(store: PgStore, study: str | None = None, limit: int = 10_000) -> list[dict[str, Any]]:
+    """The newest `limit` studies: `state` is the job's once all has arrived, `step` where it is, `seconds` since the first image (until its end)."""
     query = (
         select(StudyRow, JobRow, func.now())
         .outerjoin(JobRow, (JobRow.study_id == StudyRow.id) & (JobRow.revision == StudyRow.revision))
         .order_by(StudyRow.first_received.desc())
+        .limit(limit)
     )
     with store.begin() as work:
         rows = work.session.execute(query if study is None else query.where(which(study))).all()
@@ -60,13 +62,14 @@ def timeline(store: PgStore, study: str) -> list[dict[str, Any]]:
 
 
 def show(store: PgStore, study: str) -> dict[str, Any]:
-    """The current draft of one study under the keys of `ctreport show`. Raises BadInput with the reason where there is none."""
+    """The draft that `finished_reports` shows of one study, under the keys of `ctreport show`. Raises BadInput with the reason without one."""
     query = (
         select(DraftRow.id)
         .join(JobRow, JobRow.id == DraftRow.job_id)
-        .join(StudyRow, (StudyRow.id == JobRow.study_id) & (StudyRow.revision == JobRow.revision))
-        .where(which(study))
-        .order_by(DraftRow.department)
+        .join(StudyRow, StudyRow.id == JobRow.study_id)
+        .join(ReportRow, ReportRow.draft_id == DraftRow.id)
+        .where(which(study), or_(JobRow.state == JobState.DRAFTED.value, ReportRow.state.in_(TOUCHED)))
+        .order_by(JobRow.revision.desc(), DraftRow.department)
         .limit(1)
     )
     with store.begin() as work:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from enum import StrEnum
 
-from sqlalchemy import ColumnElement, func
+from sqlalchemy import ColumnElement, Text, func, literal_column
 from sqlalchemy.orm import Session
 
 
@@ -20,6 +21,11 @@ def in_seconds(seconds: float) -> ColumnElement[datetime]:
     """The database's now() plus `seconds`; negative looks back."""
     moment: ColumnElement[datetime] = func.now() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
     return moment
+
+
+def fixed(state: StrEnum) -> ColumnElement[str]:
+    """A state written into the statement itself: a prepared statement's generic plan can then use the partial indexes on states."""
+    return literal_column(f"'{state.value}'", Text)
 
 
 def plain(text: str) -> str:

@@ -108,5 +108,3 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """One demo stack for the tests of a module."""
     with running(tmp_path_factory.mktemp("stack")) as started:
         yield started
-
-

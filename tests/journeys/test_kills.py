@@ -7,6 +7,7 @@ import os
 import signal
 from pathlib import Path
 
+import psutil
 import redis
 
 from pipeline.engine.checkpoint import PACKAGED
@@ -91,3 +92,21 @@ def test_a_missing_model_fails_the_job_with_a_sentence_and_retry_starts_it_again
         eventually(lambda: stack.query(STATE) == [("drafted",)])
 
 
+def test_a_launcher_killed_at_work_leaves_nothing_running_and_the_next_start_goes_on(tmp_path: Path, test_data: Path) -> None:
+    data = tmp_path / "stack"
+    with running(data) as stack:
+        stack.json("send", str(test_data / "chest_lidc_0314"))
+        pids = [part.pid for part in stack.info.parts] + [stack.info.pid]
+        families = [child.pid for pid in pids if pid and psutil.pid_exists(pid) for child in psutil.Process(pid).children(recursive=True)]
+        os.kill(stack.info.pid, signal.SIGKILL)
+        eventually(lambda: not [pid for pid in (*pids, *families) if pid and running_now(pid)], 30.0)
+    with running(data) as stack:
+        eventually(lambda: stack.read("SELECT count(*) FROM finished_reports") == [(1,)])
+        assert stack.json("verify")["clean"] is True
+
+
+def running_now(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

@@ -45,7 +45,9 @@ def test_the_same_study_sent_again_gives_one_study_28_instances_one_draft(stack:
     assert sent["succeeded"] == 28
     before = stack.query("SELECT count(*) FROM drafts")
     eventually(lambda: stack.query("SELECT count(*) FROM associations WHERE closed_at IS NULL") == [(0,)])
-    counts = stack.query("SELECT (SELECT count(*) FROM studies), (SELECT count(*) FROM instances), (SELECT count(*) FROM jobs), (SELECT count(*) FROM drafts)")
+    counts = stack.query(
+        "SELECT (SELECT count(*) FROM studies), (SELECT count(*) FROM instances), (SELECT count(*) FROM jobs), (SELECT count(*) FROM drafts)"
+    )
     assert counts == [(1, 28, 1, 1)]
     assert before == [(1,)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -61,7 +62,7 @@ class Site:
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.url) as connection:
-            return connection.execute(sql).fetchall()  # type: ignore[arg-type]  # tests pass literal SQL
+            return connection.execute(sql.encode()).fetchall()
 
     def verified(self) -> Verification:
         return compare(read_ledger(self.root / "ledger"), proof.instance_rows(self.store), self.root)
@@ -133,11 +134,20 @@ def store_raw(assoc: Association, data: bytes, sop_uid: str, sop_class: str = CT
     assoc._reactor_checkpoint.clear()
     while not assoc._is_paused:
         time.sleep(0.0001)
+    assert context.context_id is not None
     assoc.dimse.send_msg(request, context.context_id)
     _, answer = assoc.dimse.get_msg(block=True)
     assoc._reactor_checkpoint.set()
     assert answer is not None, "no answer"
+    assert answer.Status is not None
     return int(answer.Status)
+
+
+def connection_of(assoc: Association) -> socket.socket:
+    """The requestor's own TCP socket."""
+    assert assoc.dul.socket is not None
+    assert assoc.dul.socket.socket is not None
+    return assoc.dul.socket.socket
 
 
 def eventually(found: Callable[[], Any], timeout_s: float = 10.0) -> Any:

@@ -17,7 +17,7 @@ from pynetdicom.sop_class import Verification  # type: ignore[attr-defined]  # g
 from pipeline.dicom.ledger import read_ledger
 from pipeline.dicom.send import send
 from pipeline.model import Step
-from tests.integration.dicom.conftest import CT, Site, associate, eventually, serving, store_raw
+from tests.integration.dicom.conftest import CT, Site, associate, connection_of, eventually, serving, store_raw
 
 BASELINE = Path("malformed/baseline/BASELINE_valid_ct.dcm")
 
@@ -174,7 +174,7 @@ def test_how_an_association_ended_is_noted_and_the_bell_rings_once(site: Site, t
         eventually(lambda: site.rows("SELECT count(*) FROM associations WHERE closed_at IS NULL") == [(0,)])
     assoc = associate(site.port, (CT, syntax))
     store_raw(assoc, data, sop_uid)
-    assoc.dul.socket.socket.close()
+    connection_of(assoc).close()
     eventually(lambda: site.rows("SELECT how FROM associations ORDER BY opened_at") == [("released",), ("aborted",), ("lost",)])
     eventually(lambda: site.bell.rung == [Step.ASSEMBLE] * 3)
 
@@ -187,7 +187,7 @@ def test_an_association_that_brought_nothing_leaves_no_row_and_rings_nothing(sit
 
 def test_an_aborted_transfer_leaves_no_file(site: Site, test_data: Path) -> None:
     assoc = associate(site.port)
-    sock = assoc.dul.socket.socket
+    sock = connection_of(assoc)
     # a P-DATA-TF that announces 1000 bytes and brings a few
     sock.sendall(b"\x04\x00" + (1000).to_bytes(4, "big") + (996).to_bytes(4, "big") + b"\x01\x03" + b"\x00" * 20)
     sock.close()
@@ -215,7 +215,7 @@ def test_orphaned_associations_of_an_earlier_process_are_closed_at_start(tmp_pat
         insert = "INSERT INTO associations (id, listener, calling_aet, host) VALUES (gen_random_uuid(), '%s', 'A', 'h') RETURNING 1"
         with psycopg.connect(url) as connection:
             for name in ("listener", "another"):
-                connection.execute(insert % name)  # type: ignore[arg-type]  # literal SQL
+                connection.execute((insert % name).encode())
     with serving(tmp_path, url) as site:
         assert site.rows("SELECT listener FROM associations WHERE closed_at IS NULL") == [("another",)]
 

@@ -1,0 +1,43 @@
+import pytest
+from sqlalchemy import Select, select, text
+
+from pipeline.model import Step
+from pipeline.store.assembling import is_quiet
+from pipeline.store.deliveries import is_due
+from pipeline.store.jobs import claimable
+from pipeline.store.session import PgStore
+from pipeline.store.tables import DeliveryRow, StudyRow
+
+QUERIES: dict[str, Select[object]] = {
+    "ix_jobs_claim": claimable(Step.ENCODE),
+    "ix_studies_quiet": select(StudyRow.id).where(is_quiet(30.0)).order_by(StudyRow.last_received),
+    "ix_deliveries_claim": select(DeliveryRow.id).where(is_due()).order_by(DeliveryRow.due_at),
+}
+STATEMENTS = {
+    "ix_jobs_lease_until": "SELECT * FROM jobs WHERE lease_until < now()",
+    "ix_studies_lease_until": "SELECT * FROM studies WHERE lease_until < now()",
+    "ix_dose_events_patient_id_exam_date": "SELECT * FROM dose_events WHERE patient_id = gen_random_uuid() AND exam_date > now()",
+    "uq_studies_study_uid": "SELECT * FROM finished_reports WHERE study_uid = '1.2.3'",
+    "uq_reports_study_id_revision_department": "SELECT * FROM finished_reports WHERE study_uid = '1.2.3'",
+}
+
+
+def plan(store: PgStore, statement: str) -> str:
+    """The plan on empty tables with sequential scans priced out: it shows whether an index *can* serve, for a generic plan too."""
+    with store.begin() as work:
+        work.session.execute(text("SET LOCAL enable_seqscan = off"))
+        work.session.execute(text("SET LOCAL enable_bitmapscan = off"))
+        work.session.execute(text("SET LOCAL plan_cache_mode = force_generic_plan"))
+        return "\n".join(work.session.scalars(text(f"EXPLAIN {statement}")))
+
+
+@pytest.mark.parametrize("index", QUERIES)
+def test_each_claim_has_its_index_in_order(store: PgStore, index: str) -> None:
+    with store.begin() as work:
+        statement = QUERIES[index].compile(work.session.get_bind(), compile_kwargs={"literal_binds": True})
+    assert index in plan(store, str(statement))
+
+
+@pytest.mark.parametrize("index", STATEMENTS)
+def test_sweeper_dose_and_reader_have_their_index(store: PgStore, index: str) -> None:
+    assert index in plan(store, STATEMENTS[index])

@@ -1,0 +1,140 @@
+"""The archive on disk."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import uuid
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.dicom.archive import FileArchive, hash_file
+from pipeline.errors import BadInput, StorageFull
+
+DATA = b"some bytes" * 1000
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> FileArchive:
+    return FileArchive(tmp_path / "archive", 0)
+
+
+def put(archive: FileArchive, data: bytes = DATA) -> tuple[str, bool]:
+    incoming = archive.open()
+    incoming.write(data[:7])
+    incoming.write(data[7:])
+    stored = incoming.commit()
+    assert stored.size_bytes == len(data)
+    return stored.path, stored.fresh
+
+
+def test_a_file_stands_whole_under_its_hash(archive: FileArchive, tmp_path: Path) -> None:
+    path, fresh = put(archive)
+    digest = hashlib.sha256(DATA).hexdigest()
+    assert (path, fresh) == (f"objects/{digest[:2]}/{digest[2:4]}/{digest}.dcm", True)
+    assert archive.path(path).read_bytes() == DATA
+    assert list((tmp_path / "archive" / "incoming").iterdir()) == []
+
+
+def test_the_same_bytes_again_are_not_fresh_and_leave_no_second_file(archive: FileArchive, tmp_path: Path) -> None:
+    assert [put(archive)[1], put(archive)[1]] == [True, False]
+    assert len(list((tmp_path / "archive").rglob("*.*"))) == 1
+
+
+def test_a_file_that_rotted_is_healed_by_sending_it_again(archive: FileArchive) -> None:
+    path, _ = put(archive)
+    archive.path(path).write_bytes(b"rotten")
+    assert put(archive) == (path, True)
+    assert archive.path(path).read_bytes() == DATA
+
+
+def test_a_discarded_file_leaves_nothing(archive: FileArchive, tmp_path: Path) -> None:
+    incoming = archive.open()
+    incoming.write(DATA)
+    incoming.discard()
+    incoming.discard()
+    assert [p for p in (tmp_path / "archive").rglob("*") if p.is_file()] == []
+    with pytest.raises(BadInput):
+        incoming.commit()
+
+
+def test_bytes_and_name_are_synced_before_commit_returns(archive: FileArchive, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), real(fd))[1])
+    path, _ = put(archive)
+    final = archive.path(path)
+    assert any(name.endswith(".part") for name in synced)
+    assert synced[-1] == str(final.parent)
+    assert {str(final.parents[1]), str(final.parents[2])} <= set(synced)
+
+
+def test_below_the_floor_nothing_is_opened(tmp_path: Path) -> None:
+    full = FileArchive(tmp_path, 1 << 62)
+    assert not full.has_room()
+    with pytest.raises(StorageFull):
+        full.open()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_a_disk_fault_is_storage_full_and_leaves_no_final_name(archive: FileArchive, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    incoming = archive.open()
+    incoming.write(DATA)
+
+    def fail(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(StorageFull):
+            incoming.commit()
+    incoming.discard()
+    root = archive.path("objects").parent
+    assert [p for p in root.rglob("*") if p.is_file()] == []
+
+
+def test_quarantine_keeps_bytes_apart_with_the_reason(archive: FileArchive) -> None:
+    stored = archive.quarantine(DATA, "no header")
+    assert archive.quarantine(DATA, "no header").fresh is False
+    assert stored.path.startswith("quarantine/")
+    assert hash_file(archive.path(stored.path)) == stored.sha256
+    assert archive.path(stored.path).with_suffix(".txt").read_text() == "no header\n"
+
+
+def test_sweep_removes_leftovers_and_spares_files_under_way(archive: FileArchive) -> None:
+    living = archive.open()
+    leftover = archive.path("incoming/crashed.part")
+    leftover.write_bytes(b"half")
+    assert archive.sweep() == 1
+    assert not leftover.exists()
+    living.write(DATA)
+    assert living.commit().fresh
+
+
+def test_sweep_of_a_new_archive_finds_nothing(archive: FileArchive) -> None:
+    assert archive.sweep() == 0
+
+
+@pytest.mark.parametrize("relative", ["../x", "/etc/passwd", "objects/../../x", "", ".", "a\x00b"])
+def test_paths_that_leave_the_archive_are_refused(archive: FileArchive, relative: str) -> None:
+    with pytest.raises(BadInput):
+        archive.path(relative)
+
+
+@given(st.text(max_size=40))
+def test_no_path_ever_leaves_the_archive(relative: str) -> None:
+    root = Path("/srv/archive")
+    try:
+        found = FileArchive(root, 0).path(relative)
+    except BadInput:
+        return
+    assert root in found.parents
+
+
+def test_features_get_a_folder(archive: FileArchive) -> None:
+    relative = archive.features_path(uuid.uuid4())
+    assert archive.path(relative).parent.is_dir()

@@ -1,0 +1,177 @@
+"""Header facts from raw bytes."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydicom.dataset import Dataset
+from pydicom.filebase import DicomBytesIO
+from pydicom.filewriter import write_dataset
+from pydicom.uid import CTImageStorage, DeflatedExplicitVRLittleEndian, ExplicitVRBigEndian, ExplicitVRLittleEndian, ImplicitVRLittleEndian
+from pynetdicom.dsutils import split_dataset
+
+from pipeline.dicom.file_meta import file_meta
+from pipeline.dicom.headers import read_header
+from pipeline.errors import UnreadableDicom
+from pipeline.model import Header, Priority
+from pipeline.ports import Arrival
+
+
+def arrival(data: bytes, syntax: str = ExplicitVRLittleEndian, sop_uid: str = "1.2.3.4", sop_class: str = CTImageStorage) -> Arrival:
+    return Arrival(sop_class, sop_uid, syntax, file_meta(sop_class, sop_uid, syntax), data, None)
+
+
+def of_file(path: Path) -> Arrival:
+    meta, start = split_dataset(path)
+    sop_uid, sop_class = str(meta.MediaStorageSOPInstanceUID), str(meta.MediaStorageSOPClassUID)
+    return arrival(path.read_bytes()[start:], str(meta.TransferSyntaxUID), sop_uid, sop_class)
+
+
+def ct(**changes: object) -> Dataset:
+    """A small CT image."""
+    ds = Dataset()
+    ds.SpecificCharacterSet = "GB18030"
+    ds.SOPClassUID, ds.SOPInstanceUID = CTImageStorage, "1.2.3.4"
+    ds.StudyInstanceUID, ds.SeriesInstanceUID = "1.2.3", "1.2.3.1"
+    ds.Modality, ds.PatientName, ds.PatientID = "CT", "张^小东", "P1"
+    ds.SamplesPerPixel, ds.PhotometricInterpretation = 1, "MONOCHROME2"
+    ds.Rows = ds.Columns = 2
+    ds.BitsAllocated, ds.BitsStored, ds.HighBit, ds.PixelRepresentation = 16, 12, 11, 0
+    ds.PixelData = bytes(8)
+    ds["PixelData"].VR = "OW"
+    for keyword, value in changes.items():
+        if value is None:
+            delattr(ds, keyword)
+        else:
+            setattr(ds, keyword, value)
+    return ds
+
+
+def encoded(ds: Dataset, implicit: bool = False, little_endian: bool = True) -> bytes:
+    buffer = DicomBytesIO()
+    buffer.is_implicit_VR, buffer.is_little_endian = implicit, little_endian
+    write_dataset(buffer, ds)
+    return buffer.getvalue()
+
+
+def read(**changes: object) -> Header:
+    return read_header(arrival(encoded(ct(**changes))))
+
+
+def test_the_real_chest_ct(test_data: Path) -> None:
+    header = read_header(of_file(sorted((test_data / "chest_lidc_0314").glob("*.dcm"))[0]))
+    assert header.instance.image_type[:3] == ("ORIGINAL", "PRIMARY", "AXIAL")
+    assert (header.instance.rows, header.instance.columns, header.body_part, header.thickness_mm) == (512, 512, "CHEST", 1.0)
+    assert header.instance.position_mm is not None
+    assert header.instance.orientation == (1, 0, 0, 0, 1, 0)
+    assert header.instance.flags == ()
+
+
+@pytest.mark.parametrize(("syntax", "implicit", "little"), [(ImplicitVRLittleEndian, True, True), (ExplicitVRBigEndian, False, False)])
+def test_every_encoding_reads_the_same(syntax: str, implicit: bool, little: bool) -> None:
+    data = encoded(ct(), implicit, little)
+    found = read_header(arrival(data, syntax)).instance
+    assert (found.rows, found.study_uid, found.flags) == (2, "1.2.3", ())
+
+
+def test_every_file_of_transfer_syntaxes_reads_without_a_flag(test_data: Path) -> None:
+    for path in sorted((test_data / "transfer_syntaxes").glob("*.dcm")):
+        header = read_header(of_file(path))
+        assert header.instance.flags == (), path.name
+        assert header.series_description == "HELICAL CHEST"
+
+
+def test_who_and_why() -> None:
+    header = read(
+        RequestedProcedureDescription="胸部平扫", PatientBirthDate="19500102", PatientSex="M", StudyDate="20261130", RequestedProcedurePriority="STAT"
+    )
+    assert (header.patient.name, header.patient.name_guess, header.patient.birth_date) == ("张^小东", False, date(1950, 1, 2))
+    assert (header.indication, header.study_date, header.priority) == ("胸部平扫", date(2026, 11, 30), Priority.STAT)
+    assert read(ReasonForTheRequestedProcedure="咳嗽", RequestedProcedureDescription="胸部平扫").indication == "咳嗽"
+
+
+def test_the_indication_may_stand_in_the_request_attributes() -> None:
+    item = Dataset()
+    item.ReasonForTheRequestedProcedure = "发热"
+    assert read(RequestAttributesSequence=[item]).indication == "发热"
+
+
+@pytest.mark.parametrize("keyword", ["StudyInstanceUID", "SeriesInstanceUID"])
+@pytest.mark.parametrize("value", [None, "", "1.2\\1.3", "1." + "2" * 70])
+@pytest.mark.filterwarnings("ignore")
+def test_without_a_usable_study_or_series_uid_it_is_unreadable(keyword: str, value: str | None) -> None:
+    ds = ct(**{keyword: None})
+    if value is not None:
+        ds.add_new(keyword, "UI", value)
+    with pytest.raises(UnreadableDicom, match=keyword):
+        read_header(arrival(encoded(ds)))
+
+
+def test_uids_that_are_odd_are_kept_and_flagged() -> None:
+    assert read(SOPInstanceUID=None).instance.flags == ("sop-uid-missing",)
+    assert read(SOPInstanceUID=None).instance.sop_uid == "1.2.3.4"
+    assert read(SOPInstanceUID="1.9").instance.flags == ("sop-uid-differs",)
+
+
+def test_an_empty_instance_number_is_no_fault() -> None:
+    header = read(InstanceNumber="")
+    assert (header.instance.instance_number, header.instance.flags) == (None, ())
+
+
+def test_pixels_that_do_not_fit_the_header_are_flagged() -> None:
+    assert read(PixelData=bytes(6)).instance.flags == ("pixel-length-differs",)
+    assert read(PixelData=None).instance.flags == ("pixel-data-missing",)
+    assert read(Rows=0).instance.flags == ("rows-or-columns-missing",)
+    truncated = read_header(arrival(encoded(ct())[:-4]))
+    assert truncated.instance.flags == ("data-set-truncated",)
+
+
+def test_implicit_bytes_under_an_explicit_label_are_read_and_flagged() -> None:
+    found = read_header(arrival(encoded(ct(), implicit=True)))
+    assert found.instance.study_uid == "1.2.3"
+    assert "encoding-differs" in found.instance.flags
+
+
+def test_a_deflate_bomb_and_a_wide_header_end_in_time() -> None:
+    import zlib
+
+    compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
+    bomb = compressor.compress(encoded(ct())[:200] + bytes(200 << 20)) + compressor.flush()
+    began = perf_counter()
+    with pytest.raises(UnreadableDicom):
+        read_header(arrival(bomb, DeflatedExplicitVRLittleEndian))
+    wide = b"".join(b"\x09\x00" + bytes((n % 256, n // 256 % 256)) + b"LO\x00\x00" for n in range(60_000))
+    with pytest.raises(UnreadableDicom):
+        read_header(arrival(wide))
+    assert perf_counter() - began < 10
+
+
+@given(
+    st.binary(max_size=600), st.sampled_from([ExplicitVRLittleEndian, ImplicitVRLittleEndian, ExplicitVRBigEndian, DeflatedExplicitVRLittleEndian])
+)
+@pytest.mark.filterwarnings("ignore")
+def test_whatever_the_bytes_the_only_error_is_unreadable(data: bytes, syntax: str) -> None:
+    with pytest.raises(UnreadableDicom):
+        read_header(arrival(data, syntax))
+
+
+VALID = encoded(ct(ImagePositionPatient=[1, 2, 3], InstanceNumber=7))
+
+
+@given(st.lists(st.tuples(st.integers(0, len(VALID) - 1), st.integers(0, 255)), min_size=1, max_size=6))
+@settings(max_examples=300)
+@pytest.mark.filterwarnings("ignore")
+def test_a_mutated_header_is_read_or_unreadable(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(VALID)
+    for place, value in changes:
+        data[place] = value
+    try:
+        header = read_header(arrival(bytes(data)))
+    except UnreadableDicom:
+        return
+    assert 0 < len(header.instance.study_uid) <= 64
