@@ -26,6 +26,7 @@ from pipeline.errors import UnreadableDicom
 HEADER_BYTES = 8 << 20
 ELEMENTS = 20_000
 UNDEFINED_LENGTH = 0xFFFF_FFFF
+ITEM_GROUP = 0xFFFE
 PIXELS = frozenset({0x7FE0_0008, 0x7FE0_0009, 0x7FE0_0010})
 LAST = 0x7FE0_0001  # nothing that filing needs stands after it (a retired group length may stand before)
 FRAMES = frozenset({0x5200_9229, 0x5200_9230})  # functional groups: long to walk, and not needed
@@ -181,7 +182,7 @@ def _walk(data: bytes, implicit: bool, little_endian: bool, complete: bool) -> E
     stream = BytesIO(data if len(data) <= HEADER_BYTES else data[:HEADER_BYTES])
     seen, last = 0, -1
 
-    def stop(tag: BaseTag, _vr: str | None, length: int) -> bool:
+    def stop(tag: BaseTag, vr: str | None, length: int) -> bool:
         nonlocal seen, last
         seen, start = seen + 1, stream.tell()
         if tag <= last:
@@ -189,6 +190,8 @@ def _walk(data: bytes, implicit: bool, little_endian: bool, complete: bool) -> E
         last = int(tag)
         if complete and length != UNDEFINED_LENGTH and start + length > len(data):
             elements.flags.add("data-set-truncated")
+        if vr is None and not implicit and tag.group != ITEM_GROUP:
+            elements.flags.add("encoding-differs")  # pydicom reads on as implicit
         if tag in PIXELS:
             elements.pixels = start, length
         if seen > ELEMENTS:

@@ -13,7 +13,7 @@ from pipeline.model import ReportState
 from pipeline.ports import ReportRow as Report
 from pipeline.store.repository import Repository, plain
 from pipeline.store.shown import shown
-from pipeline.store.tables import DraftRow, JobRow, ReportRow
+from pipeline.store.tables import ReportRow
 
 # state → the columns that say who and when
 NOTED = {
@@ -29,17 +29,10 @@ class PgReports(Repository):
 
     def get(self, report_id: UUID) -> Report:
         """The report, its row locked until the end of the transaction. Raises BadInput for an unknown id."""
-        query = (
-            select(ReportRow.id, ReportRow.study_id, ReportRow.state, DraftRow.phantom_only, JobRow.is_phantom)
-            .join(DraftRow, DraftRow.id == ReportRow.draft_id)
-            .join(JobRow, JobRow.id == DraftRow.job_id)
-            .where(ReportRow.id == report_id)
-            .with_for_update(of=ReportRow)
-        )
-        found = self.session.execute(query).one_or_none()
+        found = self.session.scalars(select(ReportRow).where(ReportRow.id == report_id).with_for_update()).one_or_none()
         if found is None:
             raise BadInput(f"there is no report {report_id}; `ctreport status` lists what there is")
-        return Report(found.id, found.study_id, ReportState(found.state), demo_only=found.phantom_only and not found.is_phantom)
+        return Report(found.id, found.study_id, ReportState(found.state), found.demo_only)
 
     def move(self, report: Report, to: ReportState, actor: str) -> None:
         """Move a report that `get` locked, noting who and when. Raises IllegalMove."""

@@ -26,7 +26,8 @@ class Saving(Jobs):
             self.session.execute(insert(FindingRow), findings)
         if flags:
             self.session.execute(insert(FlagRow), flags)
-        report = {"study_id": job.study_id, "revision": job.revision, "department": draft.department}
+        report: dict[str, object] = {"study_id": job.study_id, "revision": job.revision, "department": draft.department}
+        report["demo_only"] = draft.source.phantom_only and not job.is_phantom
         self.session.execute(insert(ReportRow).values(id=uuid4(), draft_id=draft_id, state=ReportState.WAITING.value, **report))
         return draft_id
 

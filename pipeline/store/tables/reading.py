@@ -82,6 +82,7 @@ class ReportRow(Base):
         UniqueConstraint("draft_id"),
         states(ReportState),
         CheckConstraint("state NOT IN ('signed', 'amended') OR (signed_by IS NOT NULL AND signed_at IS NOT NULL)", name="signed"),
+        CheckConstraint("NOT (demo_only AND state IN ('signed', 'amended'))", name="demo_never_signed"),
         Index("ix_reports_open", "state", "created_at", postgresql_where=text("state IN ('waiting', 'reviewing', 'written')")),
     )
     id: Mapped[Id]
@@ -89,6 +90,7 @@ class ReportRow(Base):
     revision: Mapped[int]
     department: Mapped[str]
     draft_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("drafts.id"))
+    demo_only: Mapped[bool]  # a phantom-only model wrote it for a real study
     state: Mapped[str] = mapped_column(default=ReportState.WAITING.value)
     reviewed_by: Mapped[str | None]
     reviewed_at: Mapped[datetime | None]

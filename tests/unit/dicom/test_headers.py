@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import zlib
 from datetime import date
+from io import BytesIO
 from pathlib import Path
 from time import perf_counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydicom import dcmwrite
 from pydicom.dataset import Dataset
-from pydicom.filebase import DicomBytesIO
-from pydicom.filewriter import write_dataset
 from pydicom.uid import CTImageStorage, DeflatedExplicitVRLittleEndian, ExplicitVRBigEndian, ExplicitVRLittleEndian, ImplicitVRLittleEndian
 from pynetdicom.dsutils import split_dataset
 
@@ -53,9 +54,9 @@ def ct(**changes: object) -> Dataset:
 
 
 def encoded(ds: Dataset, implicit: bool = False, little_endian: bool = True) -> bytes:
-    buffer = DicomBytesIO()
-    buffer.is_implicit_VR, buffer.is_little_endian = implicit, little_endian
-    write_dataset(buffer, ds)
+    """Data set bytes, without file meta."""
+    buffer = BytesIO()
+    dcmwrite(buffer, ds, implicit_vr=implicit, little_endian=little_endian)
     return buffer.getvalue()
 
 
@@ -138,13 +139,10 @@ def test_implicit_bytes_under_an_explicit_label_are_read_and_flagged() -> None:
 
 
 def test_a_deflate_bomb_and_a_wide_header_end_in_time() -> None:
-    import zlib
-
     compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
     bomb = compressor.compress(encoded(ct())[:200] + bytes(200 << 20)) + compressor.flush()
     began = perf_counter()
-    with pytest.raises(UnreadableDicom):
-        read_header(arrival(bomb, DeflatedExplicitVRLittleEndian))
+    assert "too-many-elements" in read_header(arrival(bomb, DeflatedExplicitVRLittleEndian)).instance.flags
     wide = b"".join(b"\x09\x00" + bytes((n % 256, n // 256 % 256)) + b"LO\x00\x00" for n in range(60_000))
     with pytest.raises(UnreadableDicom):
         read_header(arrival(wide))

@@ -1,0 +1,227 @@
+"""Draft, check, persist, review and deliver on a real database with the shipped fake drafter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+from uuid import UUID
+
+import numpy as np
+import pytest
+from sqlalchemy import text
+
+from pipeline.drafting.fake import FakeDrafter
+from pipeline.drafting.parse import parse
+from pipeline.errors import ModelMissing, NotAllowed, PipelineError, ServiceUnavailable
+from pipeline.export.markdown import draft_markdown
+from pipeline.flow.claimed import Retry
+from pipeline.flow.deliver import Delivering, deliver
+from pipeline.flow.draft import Drafting, Mode, draft
+from pipeline.flow.review import review
+from pipeline.model import DEMO_WATERMARK, WATERMARK, Features, ReportState, Side, Step
+from pipeline.ports import Archive, Encoder, Lease
+from pipeline.rules.seed import seed_dose_rules, seed_terms
+from pipeline.store.seed import seed_rules
+from pipeline.store.session import PgStore
+from tests.builders import candidate
+from tests.integration.store.rows import ME, claim, count, one, ready_job
+
+RETRY = Retry(max_attempts=3, delay_s=0.0)
+
+
+class Rings:
+    """A doorbell that remembers."""
+
+    def __init__(self) -> None:
+        self.rung: list[Step] = []
+
+    def ring(self, step: Step) -> None:
+        self.rung.append(step)
+
+
+class Clock:
+    """Wall time."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+class FeatureShelf:
+    """An archive and an encoder that always hold the same features."""
+
+    def __init__(self, flags: Sequence[str] = ()) -> None:
+        self._features = Features(np.zeros((24, 128), np.float32), "compact", "1", "p", (candidate(side=Side.RIGHT),), (), tuple(flags))
+
+    def path(self, relative: str) -> Path:
+        return Path(relative)
+
+    def load_features(self, path: Path) -> Features:
+        return self._features
+
+
+def encoded(store: PgStore) -> UUID:
+    """A job that is ready to be drafted."""
+    job_id = ready_job(store)
+    (job,) = claim(store)
+    with store.begin() as work:
+        work.studies.encoded(job, "features/1.safetensors", "compact", "1", ME)
+    return job_id
+
+
+def drafting(store: PgStore, drafter: FakeDrafter, mode: Mode = "demo", *, flags: Sequence[str] = (), bell: Rings | None = None) -> Drafting:
+    shelf = FeatureShelf(flags)
+    return Drafting(
+        store,
+        cast(Archive, shelf),
+        cast(Encoder, shelf),
+        drafter,
+        parse,
+        bell or Rings(),
+        Clock(),
+        RETRY,
+        mode,
+        "radiology",
+        ("markdown",),
+    )
+
+
+def job_row(store: PgStore) -> dict[str, Any]:
+    return one(store, "SELECT state, reason, attempts, lease_owner FROM jobs")
+
+
+def test_a_demo_draft_of_a_real_study_is_watermarked_never_signed_and_never_delivered(store: PgStore) -> None:
+    encoded(store)
+    bell = Rings()
+    assert draft(drafting(store, FakeDrafter(phantom_only=True), bell=bell), 4, ME) == 1
+    assert bell.rung == [Step.DELIVER]
+    seen = one(store, "SELECT text, watermark, signed_by FROM finished_reports")
+    assert seen["watermark"] == f"{DEMO_WATERMARK}；{WATERMARK}"
+    assert seen["text"].startswith(seen["watermark"])
+    assert count(store, "deliveries") == 0
+    report_id = one(store, "SELECT id FROM reports")["id"]
+    for state in (ReportState.REVIEWING, ReportState.WRITTEN):
+        review(store, report_id, state, "dr-a")
+    with pytest.raises(NotAllowed, match="演示模型"):
+        review(store, report_id, ReportState.SIGNED, "dr-b")
+    assert one(store, "SELECT state, signed_by FROM reports") == {"state": "written", "signed_by": None}
+
+
+def test_the_database_itself_refuses_a_signature_under_a_demo_draft(store: PgStore) -> None:
+    encoded(store)
+    draft(drafting(store, FakeDrafter(phantom_only=True)), 4, ME)
+    with pytest.raises(PipelineError), store.begin() as work:
+        work.session.execute(text("UPDATE reports SET state = 'signed', signed_by = 'dr-b', signed_at = now()"))
+    assert one(store, "SELECT state FROM reports")["state"] == "waiting"
+
+
+def test_a_phantom_only_model_writes_nothing_for_a_real_study_at_a_site_and_says_so(store: PgStore) -> None:
+    encoded(store)
+    drafter = FakeDrafter(phantom_only=True)
+    draft(drafting(store, drafter, "site"), 4, ME)
+    row = job_row(store)
+    assert row["state"] == "failed"
+    assert "phantom-only" in row["reason"]
+    assert "ctreport retry" in row["reason"]
+    assert (drafter.calls, count(store, "drafts")) == (0, 0)
+
+
+def test_a_live_models_draft_is_signed_by_a_second_doctor_and_delivered(store: PgStore, tmp_path: Path) -> None:
+    encoded(store)
+    draft(drafting(store, FakeDrafter(phantom_only=False), "site"), 4, ME)
+    report_id = one(store, "SELECT id FROM reports")["id"]
+    for state, doctor in ((ReportState.REVIEWING, "dr-a"), (ReportState.WRITTEN, "dr-a"), (ReportState.SIGNED, "dr-b")):
+        review(store, report_id, state, doctor)
+    assert one(store, "SELECT status, signed_by, watermark FROM finished_reports") == {"status": "已签发", "signed_by": "dr-b", "watermark": ""}
+
+    def render(shown: Mapping[str, object]) -> str:
+        return draft_markdown(shown)
+
+    assert deliver(Delivering(store, tmp_path / "out", render, RETRY), 4, ME) == 1
+    (file,) = (tmp_path / "out").iterdir()
+    assert "诊断意见" in file.read_text(encoding="utf-8")
+    assert deliver(Delivering(store, tmp_path / "out", render, RETRY), 4, ME) == 0
+
+
+def test_an_unwritable_delivery_folder_is_tried_again_then_failed_with_a_sentence(store: PgStore, tmp_path: Path) -> None:
+    encoded(store)
+    draft(drafting(store, FakeDrafter(phantom_only=False), "site"), 4, ME)
+    (tmp_path / "file").write_text("in the way")
+    for _ in range(3):
+        deliver(Delivering(store, tmp_path / "file" / "out", draft_markdown, RETRY), 4, ME)
+    row = one(store, "SELECT state, reason FROM deliveries")
+    assert row["state"] == "failed"
+    assert "CTREPORT_DELIVER_FOLDER" in row["reason"]
+
+
+def test_a_draft_server_that_fails_twice_costs_two_tries_and_one_draft(store: PgStore) -> None:
+    encoded(store)
+    drafter = FakeDrafter(failures=[ServiceUnavailable("no answer"), ServiceUnavailable("no answer")])
+    for _ in range(3):
+        assert draft(drafting(store, drafter), 4, ME) == 1
+    assert (job_row(store)["state"], count(store, "drafts"), drafter.calls) == ("drafted", 1, 3)
+
+
+@pytest.mark.parametrize("answer", ['{"检查所见": {"病灶": [', "{}", "not json"])
+def test_a_broken_answer_is_no_draft_and_the_reason_quotes_none_of_it(store: PgStore, answer: str) -> None:
+    encoded(store)
+    draft(drafting(store, FakeDrafter(texts=[answer])), 4, ME)
+    row = job_row(store)
+    assert (row["state"], row["lease_owner"], count(store, "drafts")) == ("failed", None, 0)
+    assert answer not in row["reason"]
+
+
+def test_a_missing_model_is_a_failed_job_with_a_sentence(store: PgStore) -> None:
+    encoded(store)
+    draft(drafting(store, FakeDrafter(failures=[ModelMissing("no folder 'x'; run `ctreport train`")])), 4, ME)
+    assert (job_row(store)["state"], job_row(store)["reason"]) == ("failed", "no folder 'x'; run `ctreport train`")
+
+
+def test_what_the_images_lack_stands_before_the_hits_of_the_rules(store: PgStore) -> None:
+    encoded(store)
+    draft(drafting(store, FakeDrafter(), flags=["第 9 层后疑缺 2 层"]), 4, ME)
+    first = one(store, "SELECT rule, message FROM draft_flags ORDER BY position LIMIT 1")
+    assert first == {"rule": "image", "message": "第 9 层后疑缺 2 层"}
+
+
+def test_a_term_rule_edited_in_the_database_changes_the_next_draft(store: PgStore, url: str) -> None:
+    seed_rules(url, seed_terms(), seed_dose_rules())
+    encoded(store)
+    with store.begin() as work:
+        new_term = "INSERT INTO rule_terms (version, forbidden, standard) SELECT max(version), '建议随访', '建议复核随诊' FROM rule_versions"
+        work.session.execute(text(new_term))
+    draft(drafting(store, FakeDrafter()), 4, ME)
+    assert one(store, "SELECT advice FROM drafts")["advice"] == "建议复核随诊。"
+    assert one(store, "SELECT original FROM draft_flags WHERE severity = 'replaced'")["original"] == "建议随访"
+
+
+def test_the_dose_warning_reads_rules_and_events_from_the_database(store: PgStore, url: str) -> None:
+    seed_rules(url, seed_terms(), seed_dose_rules())
+    encoded(store)
+    with store.begin() as work:
+        work.session.execute(
+            text(
+                "INSERT INTO dose_events (id, event_uid, patient_id, exam_date, region, dlp_mgy_cm, msv, source) "
+                "SELECT gen_random_uuid(), 'e' || n, p.id, date '2025-10-01' + n, 'chest', 1900, 26.6, 'test' FROM patients p, generate_series(1, 2) n"
+            )
+        )
+    answer = '{"检查所见": {"病灶": [], "胸腔积液": "无", "描述": "双肺未见异常。"}, "诊断意见": "未见异常。", "建议": "建议增强扫描。"}'
+    draft(drafting(store, FakeDrafter(texts=[answer])), 4, ME)
+    advice = one(store, "SELECT advice FROM drafts")["advice"]
+    assert advice.startswith("【剂量预警】当前累积剂量已达阈值，建议多学科会诊")
+    assert advice.endswith("建议增强扫描。")
+    assert count(store, "draft_flags") >= 1
+
+
+def test_a_lease_lost_while_drafting_saves_nothing(store: PgStore) -> None:
+    encoded(store)
+
+    class Thief(FakeDrafter):
+        def draft(self, features: Features, indication: str, department: str) -> Any:
+            with store.begin() as work:
+                work.session.execute(text("UPDATE jobs SET lease_owner = 'thief'"))
+            return super().draft(features, indication, department)
+
+    draft(drafting(store, Thief()), 4, Lease("me", 60.0))
+    assert (job_row(store)["state"], job_row(store)["lease_owner"], count(store, "drafts")) == ("drafting", "thief", 0)

@@ -1,0 +1,157 @@
+"""The order of promises when one instance arrives, and the answer to each fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import cast
+from uuid import UUID, uuid4
+
+import pytest
+
+from pipeline.errors import BadInput, PipelineError, ServiceUnavailable, StorageFull, UnreadableDicom
+from pipeline.flow.receive import Receiving
+from pipeline.model import Header, Instance, Patient, Stored
+from pipeline.ports import Answer, Archive, Arrival, Filing, Registered, Store, Work
+
+CT = "1.2.840.10008.5.1.4.1.1.2"
+ARRIVAL = Arrival(CT, "1.2.3", "1.2.840.10008.1.2", b"meta", b"data", None)
+HEADER = Header(
+    Instance("1.2.3", CT, "1.2.840.10008.1.2", "1.2", "1.2.1", "CT", "", 0, ""),
+    Patient("P1", "", "张三", False, None, ""),
+    *("", None, "", "", "", "", "", None, ""),
+)
+
+
+@dataclass
+class World:
+    """Every port in one fake that writes down what happened, in order."""
+
+    happened: list[str] = field(default_factory=list)
+    filing: Filing = Filing.NEW
+    faults: dict[str, PipelineError] = field(default_factory=dict)
+    header: Header = HEADER
+    room: bool = True
+    written: bytes = b""
+    registered: Header | None = None
+
+    def do(self, what: str) -> None:
+        if what in self.faults:
+            raise self.faults[what]
+        self.happened.append(what)
+
+    # archive and incoming
+    def has_room(self) -> bool:
+        return self.room
+
+    def open(self) -> World:
+        self.do("open")
+        return self
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def commit(self) -> Stored:
+        self.do("archived")
+        return Stored("objects/aa/bb/x.dcm", "aabb", len(self.written), True)
+
+    def discard(self) -> None:
+        pass
+
+    def quarantine(self, data: bytes, reason: str) -> Stored:
+        self.do("quarantined")
+        self.written = data
+        return Stored("quarantine/aa/bb/x.dcm", "aabb", len(data), True)
+
+    # store
+    @contextmanager
+    def begin(self) -> Iterator[Work]:
+        yield cast("Work", self)
+        self.do("committed")
+
+    @property
+    def studies(self) -> World:
+        return self
+
+    @property
+    def audit(self) -> World:
+        return self
+
+    def register(self, header: Header, association: UUID | None) -> Registered:
+        self.do("registered")
+        self.registered = header
+        return Registered(uuid4(), self.filing)
+
+    def quarantined(self, stored: Stored, reason: str, association: UUID | None) -> None:
+        self.do("quarantine row")
+
+    def append(self, what: Header | str, **_: object) -> None:
+        self.do("ledger" if isinstance(what, Header) else f"audit {what}")
+
+    def read(self, arrival: Arrival) -> Header:
+        self.do("header")
+        return self.header
+
+    def receive(self) -> Answer:
+        made = Receiving(cast("Store", self), cast("Archive", self), self, self.read)
+        return made(ARRIVAL)
+
+
+def test_success_comes_after_archive_row_and_ledger_in_this_order() -> None:
+    world = World()
+    assert world.receive() is Answer.STORED
+    assert world.happened == ["header", "open", "archived", "registered", "committed", "ledger"]
+    assert world.written == b"metadata"
+    assert world.registered is not None
+    filed = world.registered.instance
+    assert (filed.path, filed.sha256, filed.size_bytes) == ("objects/aa/bb/x.dcm", "aabb", 8)
+
+
+def test_the_same_bytes_again_are_success() -> None:
+    assert World(filing=Filing.SAME).receive() is Answer.STORED
+
+
+def test_a_conflict_is_kept_audited_and_answered_with_a_warning() -> None:
+    world = World(filing=Filing.CONFLICT)
+    assert world.receive() is Answer.ODD
+    assert "audit sop-uid-conflict" in world.happened
+    assert world.happened[-1] == "ledger"
+
+
+def test_a_flagged_header_is_kept_and_answered_with_a_warning() -> None:
+    world = World(header=replace(HEADER, instance=replace(HEADER.instance, flags=("sop-uid-differs",))))
+    assert world.receive() is Answer.ODD
+    assert world.happened[-1] == "ledger"
+
+
+@pytest.mark.parametrize("what", ["open", "archived", "registered", "committed", "ledger"])
+@pytest.mark.parametrize("fault", [StorageFull("no space"), ServiceUnavailable("no database")])
+def test_no_success_when_any_promise_fails(what: str, fault: PipelineError) -> None:
+    assert World(faults={what: fault}).receive() is Answer.FULL
+
+
+def test_an_unreadable_header_is_quarantined() -> None:
+    world = World(faults={"header": UnreadableDicom("no StudyInstanceUID")})
+    assert world.receive() is Answer.UNREADABLE
+    assert world.happened == ["quarantined", "quarantine row", "audit receive_unreadable", "committed"]
+    assert world.written == b"metadata"
+
+
+def test_values_that_the_database_refuses_are_quarantined() -> None:
+    world = World(faults={"registered": BadInput("a value is out of range")})
+    assert world.receive() is Answer.UNREADABLE
+    assert "quarantine row" in world.happened
+    assert "ledger" not in world.happened
+
+
+def test_another_class_than_requested_is_quarantined_as_a_mismatch() -> None:
+    world = World(header=replace(HEADER, instance=replace(HEADER.instance, sop_class="1.2.840.10008.5.1.4.1.1.7")))
+    assert world.receive() is Answer.MISMATCH
+    assert "archived" not in world.happened
+
+
+def test_quarantine_needs_room_and_a_database_too() -> None:
+    unreadable = {"header": UnreadableDicom("no StudyInstanceUID")}
+    assert World(faults=dict(unreadable), room=False).receive() is Answer.FULL
+    assert World(faults={**unreadable, "quarantine row": ServiceUnavailable("down")}).receive() is Answer.FULL
