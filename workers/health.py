@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,10 +49,11 @@ def _archive() -> str:
 
 
 def verify_all(store: PgStore, archive_root: Path) -> Verification:
-    """Compare what was acknowledged with the rows and the bytes; also rows that no longer move."""
+    """Compare what was acknowledged with the rows and the bytes; also rows that no longer move, and what must not be twice."""
     from pipeline.dicom.ledger import read_ledger
-    from pipeline.dicom.verify import compare
-    from pipeline.store import queries
+    from pipeline.dicom.verify import Difference, compare
+    from pipeline.store import proof
 
-    entries = read_ledger(archive_root / "ledger")
-    return compare(entries, queries.instance_rows(store), archive_root, stuck=queries.stuck(store, STUCK_GRACE_S))
+    report = compare(read_ledger(archive_root / "ledger"), proof.instance_rows(store), archive_root, stuck=proof.stuck(store, STUCK_GRACE_S))
+    doubled = [Difference(json.dumps(row, default=str), "", "", "") for row in proof.duplicates(store)]
+    return replace(report, duplicates=(*report.duplicates, *doubled))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -132,7 +133,11 @@ def _associate(contexts: list[PresentationContext], peer: tuple[str, int, str]) 
     host, port, aet = peer
     ae = AE(CALLING_AET)
     ae.network_timeout = ae.dimse_timeout = ae.acse_timeout = ae.connection_timeout = TIMEOUT_S
-    return ae.associate(host, port, contexts=contexts, ae_title=aet, max_pdu=131_072)
+    assoc = ae.associate(host, port, contexts=contexts, ae_title=aet, max_pdu=131_072)
+    transport = assoc.dul.socket
+    if assoc.is_established and transport is not None and transport.socket is not None:
+        transport.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else each image waits 40 ms for a delayed ACK
+    return assoc
 
 
 def _send_file(assoc: Association, file: Path, result: SendResult) -> None:

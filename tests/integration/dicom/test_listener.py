@@ -243,3 +243,26 @@ def test_dcmtk_sends_a_study(site: Site, test_data: Path) -> None:
     command = [storescu, "-aec", "CTREPORT", "+sd", "127.0.0.1", str(site.port), str(test_data / "chest_lidc_0314")]
     subprocess.run(command, check=True, timeout=60, capture_output=True)
     assert site.rows("SELECT count(*) FROM instances") == [(28,)]
+
+
+def test_more_associations_than_the_limit_are_rejected_and_the_next_is_served_again(tmp_path: Path, url: str) -> None:
+    with serving(tmp_path, url, max_associations=1) as site:
+        first = associate(site.port)
+        ae = AE("TEST")
+        ae.add_requested_context(CT)
+        assert ae.associate("127.0.0.1", site.port).is_rejected
+        first.release()
+
+        def served() -> bool:
+            again = ae.associate("127.0.0.1", site.port)
+            established = again.is_established
+            again.release()
+            return established
+
+        eventually(served)
+
+
+def test_a_silent_peer_is_aborted_after_the_network_timeout(tmp_path: Path, url: str) -> None:
+    with serving(tmp_path, url, network_timeout_s=0.3) as site:
+        assoc = associate(site.port)
+        eventually(lambda: not assoc.is_established)

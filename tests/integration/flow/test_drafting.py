@@ -203,7 +203,8 @@ def test_the_dose_warning_reads_rules_and_events_from_the_database(store: PgStor
         work.session.execute(
             text(
                 "INSERT INTO dose_events (id, event_uid, patient_id, exam_date, region, dlp_mgy_cm, msv, source) "
-                "SELECT gen_random_uuid(), 'e' || n, p.id, date '2025-10-01' + n, 'chest', 1900, 26.6, 'test' FROM patients p, generate_series(1, 2) n"
+                "SELECT gen_random_uuid(), 'e' || n, p.id, date '2025-10-01' + n, 'chest', 1900, 26.6, 'test' "
+                "FROM patients p, generate_series(1, 2) n"
             )
         )
     answer = '{"检查所见": {"病灶": [], "胸腔积液": "无", "描述": "双肺未见异常。"}, "诊断意见": "未见异常。", "建议": "建议增强扫描。"}'

@@ -69,7 +69,7 @@ def test_the_real_chest_ct(test_data: Path) -> None:
     assert header.instance.image_type[:3] == ("ORIGINAL", "PRIMARY", "AXIAL")
     assert (header.instance.rows, header.instance.columns, header.body_part, header.thickness_mm) == (512, 512, "CHEST", 1.0)
     assert header.instance.position_mm is not None
-    assert header.instance.orientation == (1, 0, 0, 0, 1, 0)
+    assert list(header.instance.orientation or ()) == [1, 0, 0, 0, 1, 0]
     assert header.instance.flags == ()
 
 

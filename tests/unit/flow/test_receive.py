@@ -13,7 +13,7 @@ import pytest
 from pipeline.errors import BadInput, PipelineError, ServiceUnavailable, StorageFull, UnreadableDicom
 from pipeline.flow.receive import Receiving
 from pipeline.model import Header, Instance, Patient, Stored
-from pipeline.ports import Answer, Archive, Arrival, Filing, Registered, Store, Work
+from pipeline.ports import Answer, Archive, Arrival, Filing, Ledger, Registered, Store, Work
 
 CT = "1.2.840.10008.5.1.4.1.1.2"
 ARRIVAL = Arrival(CT, "1.2.3", "1.2.840.10008.1.2", b"meta", b"data", None)
@@ -94,7 +94,7 @@ class World:
         return self.header
 
     def receive(self) -> Answer:
-        made = Receiving(cast("Store", self), cast("Archive", self), self, self.read)
+        made = Receiving(cast("Store", self), cast("Archive", self), cast("Ledger", self), self.read)
         return made(ARRIVAL)
 
 
