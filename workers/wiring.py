@@ -227,7 +227,9 @@ def drafting() -> Drafting:
     room = settings().draft
     deliver_as = () if settings().deliver.folder is None else ("markdown",)
     drafter = EmbeddedDrafter(room.weights or PACKAGED, room.k, room.max_tokens)
-    return Drafting(store(), archive(), LazyEncoder(), drafter, parse, bell(), site().clock, site().retry, settings().mode, room.department, deliver_as)
+    return Drafting(
+        store(), archive(), LazyEncoder(), drafter, parse, bell(), site().clock, site().retry, settings().mode, room.department, deliver_as
+    )
 
 
 def delivering() -> Delivering:

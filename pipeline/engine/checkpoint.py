@@ -122,5 +122,5 @@ def _read_card(path: Path) -> Card:
     except (OSError, ValueError):
         raise ModelMissing(f"no readable card.json in the model folder '{path.parent.name}'; it must say what the model may be used for") from None
     if not isinstance(card, dict) or card.get("use") not in USES:
-        raise ModelMissing(f"card.json must hold \"use\", one of {', '.join(USES)}; correct the card")
+        raise ModelMissing(f'card.json must hold "use", one of {", ".join(USES)}; correct the card')
     return card

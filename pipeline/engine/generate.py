@@ -56,9 +56,7 @@ class Engine:
         found = load(folder)
         return cls(found.model, found.tokenizer, found.card, found.digest)
 
-    def generate(
-        self, prompt: str, features: NDArray[np.float32] | None, *, schema: str | None, k: int, max_tokens: int = 600
-    ) -> Decoded:
+    def generate(self, prompt: str, features: NDArray[np.float32] | None, *, schema: str | None, k: int, max_tokens: int = 600) -> Decoded:
         """Continue `prompt`, whose placeholders take the rows of `features` (N, D); k = 0 is plain decoding.
 
         BadInput when features and placeholders do not match, values are not finite, or the text does not fit the model.

@@ -59,9 +59,11 @@ def watermark_for(phantom_only: bool, is_phantom: bool, mode: Mode) -> str:
 
 
 def noted(checked: Checked, image_flags: Sequence[str]) -> Checked:
-    """The report with what the images themselves call for (gaps, lossy pixels) before the hits of the rules."""
-    flags = [Hit("image", 1, Severity.FLAG, FINDINGS, 0, 0, message) for message in image_flags]
-    return replace(checked, hits=(*flags, *checked.hits))
+    """The report with what the images themselves call for (gaps, lossy pixels) as one flag before the hits of the rules."""
+    if not image_flags:
+        return checked
+    flag = Hit("image", 1, Severity.FLAG, FINDINGS, 0, 0, f"影像：{'；'.join(image_flags)}")
+    return replace(checked, hits=(flag, *checked.hits))
 
 
 def _draft_one(ports: Drafting, job: Job, lease: Lease) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pipeline.engine.model import Model
@@ -21,7 +23,7 @@ performance on patients.
 | weights | {parameters} parameters, bfloat16, published DeepSeek tensor names; {shape} |
 | vocabulary | {vocabulary} tokens: words of the corpus, numbers 0–140, pieces of the JSON, 256 bytes |
 | data | encoder features of {phantoms} views of synthetic phantoms (chest, nodules, consolidation, effusion, low-dose variants); no patient data |
-| command | `ctreport train` (seed {seed}, at most {steps} + {distil} steps, {minutes} minutes of time limit, {threads} CPU processes) |
+| command | `ctreport train` (seed {seed}): {taken} steps of {texts} texts within a limit of {minutes} minutes, {world} CPU processes |
 
 ## Figures on held-out phantoms, teacher-forced (recorded by training)
 
@@ -30,7 +32,10 @@ performance on patients.
 {rows}
 
 `facts_right`: share of terms, sizes and list ends that the model predicts; `draftN`: share of N-th MTP drafts that equal the main model's choice.
-Lesion F1 and the like are measured from images by `ctreport eval`.
+
+## Figures from images (`ctreport eval`)
+
+{evaluation}
 
 ## Limits
 
@@ -40,24 +45,54 @@ Lesion F1 and the like are measured from images by `ctreport eval`.
 """
 
 
-def card(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of card.json."""
-    return {"name": "ctreport-demo", "use": "phantom-only", "region": "chest", "command": "ctreport train", **facts}
-
-
-def model_card(facts: Mapping[str, Any], model: Model) -> str:
-    """The text of MODEL_CARD.md."""
-    config, plan = model.config, facts["plan"]
+def card(model: Model, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of card.json: what the model is, and the facts of its training."""
+    config = model.config
     experts = f"{config.n_routed_experts} routed experts (top {config.num_experts_per_tok}) and {config.n_shared_experts} shared"
+    made = {
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "shape": f"{config.num_hidden_layers} layers, hidden {config.hidden_size}, {experts}",
+        "vocabulary": config.vocab_size,
+    }
+    return {"name": "ctreport-demo", "use": "phantom-only", "region": "chest", "command": "ctreport train", **made, **facts}
+
+
+def model_card(facts: Mapping[str, Any]) -> str:
+    """The text of MODEL_CARD.md, from the content of card.json."""
+    plan, taken = facts["plan"], facts["taken"]
     return ABOUT.format(
-        parameters=f"{sum(p.numel() for p in model.parameters()):,}",
-        shape=f"{config.num_hidden_layers} layers, hidden {config.hidden_size}, {experts}",
-        vocabulary=config.vocab_size,
-        phantoms=facts["phantoms"],
+        parameters=f"{facts['parameters']:,}",
+        shape=facts["shape"],
+        vocabulary=facts["vocabulary"],
+        phantoms=f"{facts['phantoms']:,}",
         seed=plan["seed"],
-        steps=plan["steps"],
-        distil=plan["distil_steps"],
-        minutes=round(plan["budget_s"] / 60),
-        threads=plan["world"],
+        taken=" + ".join(str(steps) for steps in taken.values()),
+        texts=plan["batch"] * plan["world"],
+        minutes=f"{plan['budget_s'] / 60:.0f}",
+        world=plan["world"],
         rows="\n".join(f"| {name} | {value:.4f} |" for name, value in facts["held_out"].items()),
+        evaluation=_evaluation(facts.get("evaluation")),
     )
+
+
+def note_evaluation(folder: Path, figures: Mapping[str, Any]) -> None:
+    """Put the figures of `ctreport eval` on the card of a checkpoint; weights and digest stay as they are."""
+    path = folder / "card.json"
+    facts = json.loads(path.read_text(encoding="utf-8")) | {"evaluation": dict(figures)}
+    path.write_text(json.dumps(facts, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    (folder / "MODEL_CARD.md").write_text(model_card(facts), encoding="utf-8")
+
+
+def _evaluation(figures: Mapping[str, Any] | None) -> str:
+    if figures is None:
+        return "Not measured yet: run `ctreport eval`."
+    told = {name: figure for name, figure in figures.items() if isinstance(figure, dict) and "value" in figure}
+    told |= {"lesion_f1 with shuffled images": figures["shuffled"]["lesion_f1"]}
+    rows = [f"| {name} | {_number(f['value'])} | {_number(f['low'])} – {_number(f['high'])} |" for name, f in told.items()]
+    among = f"{figures['n']} phantoms that neither model was trained on (seeds from {figures['seed']})."
+    head = f"{among}\n\n| figure | value | 95 % interval |\n|---|---|---|"
+    return "\n".join([head, *rows, "", f"Mirrored volumes: `{json.dumps(figures['mirrored'], ensure_ascii=False)}`"])
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

@@ -44,7 +44,7 @@ class LanguagePlan:
     mtp_weight: float = 0.3
     mtp_depth: int = 3
     distil_depth: int = 6
-    deep_from: float = 0.5  # before this share of the stage only one token is drafted
+    deep_from: float = 0.65  # before this share of the stage only one token is drafted
     balance_rate: float = 1e-3
     save_every: int = 100
     held_out: int = 64
@@ -75,8 +75,14 @@ def train_language(shards: Path, out_dir: Path, weights_dir: Path, plan: Languag
     state = torch.load(out_dir / "language.pt", weights_only=True)
     model = Model(config_for(tokenizer, views.features.shape[2]))
     model.load_state_dict(state["model"])
-    facts = {"plan": asdict(plan), "phantoms": len(views), "held_out": state["figures"]}
-    return save(weights_dir, model.eval(), tokenizer, card(facts), model_card(facts, model))
+    facts = card(model, {"plan": asdict(plan), "taken": steps_taken(out_dir), "phantoms": len(views), "held_out": state["figures"]})
+    return save(weights_dir, model.eval(), tokenizer, facts, model_card(facts))
+
+
+def steps_taken(out_dir: Path) -> dict[str, int]:
+    """Steps of each stage, from the log: how far a run came within its time depends on the machine."""
+    rows = [json.loads(line) for line in (out_dir / "language.jsonl").read_text(encoding="utf-8").splitlines()]
+    return {stage: max(row["step"] for row in rows if row["stage"] == stage) for stage in STAGES[:-1]}
 
 
 def split(views: Views, tokenizer: TextTokenizer, held_out: int) -> tuple[Texts, Texts]:

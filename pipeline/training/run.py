@@ -14,7 +14,7 @@ from pipeline.training.dataset import write_dataset
 from pipeline.training.language import LanguagePlan, train_language
 from pipeline.training.vision import train_vision
 
-ENCODER_SHARE, DATASET_SHARE = 0.5, 0.15  # of the time; the language model takes the rest
+ENCODER_SHARE, DATASET_SHARE = 0.43, 0.13  # of the time; the language model takes the rest
 PHANTOMS = 8_000
 WORLD = 2
 

@@ -64,9 +64,11 @@ class Walk(RuleBasedStateMachine):
     @invariant()
     def drafted_only_after_its_steps(self) -> None:
         if self.path[-1] is JobState.DRAFTED:
-            assert [
-                state for state in dict.fromkeys(self.path) if state in (JobState.ENCODING, JobState.ENCODED, JobState.DRAFTING)
-            ] == [JobState.ENCODING, JobState.ENCODED, JobState.DRAFTING]
+            assert [state for state in dict.fromkeys(self.path) if state in (JobState.ENCODING, JobState.ENCODED, JobState.DRAFTING)] == [
+                JobState.ENCODING,
+                JobState.ENCODED,
+                JobState.DRAFTING,
+            ]
 
     @invariant()
     def nothing_follows_superseded(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -53,6 +54,8 @@ def demo(
         reason = _follow(study_uid)
         if reason is None:
             _show(study_uid)
+            if dicom is None:
+                typer.echo(f"体模真值（生成时已知，供对照）：{_truth(folder)}")
         _farewell(info, study_uid, keep, time.monotonic() - began)
     raise typer.Exit(0 if reason is None else 1)
 
@@ -98,6 +101,13 @@ def _phantom(folder: Path) -> Path:
     from workers.commands.models import write_phantoms
 
     return write_phantoms(folder, SEED, 1)[0]
+
+
+def _truth(folder: Path) -> str:
+    """What the phantom holds, in one line."""
+    truth = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
+    found = [f"{one['side']}肺{one['lobe']}{one['density']}{one['kind']} {one['size_mm']:.0f} mm" for one in truth["lesions"]]
+    return "；".join([*found, *(f"{side}侧胸腔积液" for side in truth["effusion"])]) or "未见异常"
 
 
 def _study_uid(folder: Path) -> str:

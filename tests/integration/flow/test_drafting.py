@@ -180,9 +180,9 @@ def test_a_missing_model_is_a_failed_job_with_a_sentence(store: PgStore) -> None
 
 def test_what_the_images_lack_stands_before_the_hits_of_the_rules(store: PgStore) -> None:
     encoded(store)
-    draft(drafting(store, FakeDrafter(), flags=["第 9 层后疑缺 2 层"]), 4, ME)
+    draft(drafting(store, FakeDrafter(), flags=["第 9 层后疑缺 2 层", "第 12 层后疑缺 1 层"]), 4, ME)
     first = one(store, "SELECT rule, message FROM draft_flags ORDER BY position LIMIT 1")
-    assert first == {"rule": "image", "message": "第 9 层后疑缺 2 层"}
+    assert first == {"rule": "image", "message": "影像：第 9 层后疑缺 2 层；第 12 层后疑缺 1 层"}
 
 
 def test_a_term_rule_edited_in_the_database_changes_the_next_draft(store: PgStore, url: str) -> None:
