@@ -4,8 +4,9 @@ TORCH ?= torch==2.13.0
 VENV ?= .venv
 BIN = $(VENV)/bin
 TORCH_INDEX ?=
+PIP = $(BIN)/pip --disable-pip-version-check install -q
 
-.PHONY: help demo test long lint bench clean
+.PHONY: help demo test long lint clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -22,14 +23,16 @@ lint: $(VENV)/.dev ## ruff, mypy strict, import-linter
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 
 $(VENV)/.run: pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=python3.x")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q $(TORCH_INDEX) "$(TORCH)"
-	$(BIN)/pip install -q -e '.[embedded,web]'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=python3.x")'
+	@echo "environment: $(VENV), $(TORCH) and the rest (once; a minute or two)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) $(TORCH_INDEX) "$(TORCH)"
+	@$(PIP) -e '.[embedded,web]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
-	$(BIN)/pip install -q -e '.[embedded,web,dev]'
+	@echo "environment: what tests need (once)"
+	@$(PIP) -e '.[embedded,web,dev]'
 	@touch $@
 
 clean: ## remove the environment and the demo's data

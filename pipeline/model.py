@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 from uuid import UUID
@@ -220,9 +219,7 @@ class Study:
     revision: int
     first_received: datetime
     last_received: datetime
-    open_associations: int
     images: int
-    is_phantom: bool
     indication: str
     description: str
     series: tuple[Series, ...] = ()
@@ -244,6 +241,7 @@ class Job:
     is_phantom: bool
     indication: str
     features_path: str | None = None
+    image_flags: tuple[str, ...] = ()  # what the listener noted about any image of the study
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +270,7 @@ class Features:
     candidates: tuple[Candidate, ...] = ()
     effusion: tuple[Side, ...] = ()
     flags: tuple[str, ...] = ()
+    phantom_only: bool = True  # unless the encoder's card says `live`
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,7 +400,6 @@ class CheckContext:
     doses_missing: int = 0  # the patient's CT studies without any dose event
     candidates: tuple[Candidate, ...] = ()
     indication: str = ""
-    extra: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,10 +422,3 @@ class Stored:
     sha256: str
     size_bytes: int
     fresh: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesFiles:
-    """Files of the chosen series, handed to an encoder."""
-
-    paths: tuple[Path, ...]

@@ -121,6 +121,7 @@ class Registered:
 
     study_id: UUID
     filing: Filing
+    patient_differs: bool = False  # another PatientID than the study's first image
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,7 @@ def series(count: int = 12, *, study: str = "study", name: str = "series", descr
     return Series(_as_uid(study, name), "CT", description, body_part, "B31f", 5.0, instances)
 
 
-def study(*of: Series, name: str = "study", state: StudyState = StudyState.RECEIVING, is_phantom: bool = True) -> Study:
+def study(*of: Series, name: str = "study", state: StudyState = StudyState.RECEIVING) -> Study:
     """One study of the given series (one chest series when none is given)."""
     parts = of or (series(study=name),)
     return Study(
@@ -146,9 +146,7 @@ def study(*of: Series, name: str = "study", state: StudyState = StudyState.RECEI
         revision=0,
         first_received=NOW,
         last_received=NOW,
-        open_associations=0,
         images=sum(len(part.instances) for part in parts),
-        is_phantom=is_phantom,
         indication="",
         description="Chest",
         series=parts,

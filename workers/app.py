@@ -22,8 +22,11 @@ EXIT_DEADLINE = 75  # EX_TEMPFAIL: the supervisor starts the process again
 logger = log.get(__name__)
 
 
-def create_app(redis_url: str, visibility_timeout_s: int) -> celery.Celery:
-    """An app that carries JSON bells only. Waiting is a row and a sweeper, never an eta."""
+def create_app(redis_url: str, visibility_timeout_s: int, deadline_s: float = 600.0) -> celery.Celery:
+    """An app that carries JSON bells only. Waiting is a row and a sweeper, never an eta.
+
+    `visibility_timeout_s` should exceed `deadline_s`; where it does not, a bell may ring twice, which changes nothing.
+    """
     app = celery.Celery("ctreport", broker=redis_url, task_cls="workers.app:StepTask", include=["workers.tasks"])
     app.conf.update(
         task_serializer="json",
@@ -35,8 +38,8 @@ def create_app(redis_url: str, visibility_timeout_s: int) -> celery.Celery:
         task_queues=[Queue(step.value) for step in QUEUES],
         task_default_queue=Step.MAINTENANCE.value,
         task_routes={step.value: {"queue": step.value} for step in QUEUES},
-        task_time_limit=600,  # prefork only: solo and thread pools ignore both (StepTask.deadline covers those)
-        task_soft_time_limit=540,
+        task_time_limit=deadline_s,  # prefork only: solo and thread pools ignore both (the watchdog of StepTask covers those)
+        task_soft_time_limit=0.9 * deadline_s,
         worker_prefetch_multiplier=1,
         worker_hijack_root_logger=False,
         worker_soft_shutdown_timeout=30.0,
@@ -88,8 +91,3 @@ def _exit_hung(step: str) -> None:
 def on_worker_ready(callback: Callable[[], None]) -> None:
     """Run `callback` once the worker takes messages."""
     signals.worker_ready.connect(lambda **_: callback(), weak=False)
-
-
-def on_worker_process_start(callback: Callable[[], None]) -> None:
-    """Run `callback` in each pool child after its fork: connections made before it must not be shared."""
-    signals.worker_process_init.connect(lambda **_: callback(), weak=False)

@@ -26,7 +26,8 @@ def run_stack(config: Settings, listener_port: int | None, web_port: int | None,
     """Run everything on the data folder until a signal; `on_ready` is told once all processes are up."""
 
     def migrate(database_url: str) -> None:
-        wiring.migrate(database_url, _reader_password(config))
+        own = config.store.url is None  # an external database keeps the reader password that its site set
+        wiring.migrate(database_url, _reader_password(config) if own else None)
 
     def processes(info: StackInfo) -> Sequence[ProcessSpec]:
         return specs(config, info, _fresh_folder(info.data / "run" / "metrics"))
@@ -81,8 +82,8 @@ def environment(config: Settings, info: StackInfo, shared: Path) -> Mapping[str,
 
 def reader_url(info: StackInfo) -> str:
     """URL of the read-only role; only for the person at this machine, never logged."""
-    parts = urlsplit(info.database_url)
-    password = (info.data / "reader_password").read_text(encoding="ascii").strip()
+    parts, secret = urlsplit(info.database_url), info.data / "reader_password"
+    password = secret.read_text(encoding="ascii").strip() if secret.exists() else "PASSWORD"
     return f"postgresql://ctreport_reader:{password}@{parts.hostname}:{parts.port}{parts.path}"
 
 

@@ -63,13 +63,6 @@ class CeleryBell:
             metrics.RINGS.labels(step, "rung").inc()
 
 
-class SilentBell:
-    """A bell that nobody hears: for one-off commands and tests."""
-
-    def ring(self, step: Step) -> None:
-        """Do nothing."""
-
-
 @dataclass(frozen=True)
 class Urls:
     """Where the services are."""
@@ -149,7 +142,7 @@ def celery_app() -> celery.Celery:
     from workers import schedule
     from workers.app import create_app
 
-    app = create_app(urls(settings()).redis, settings().broker.visibility_timeout_s)
+    app = create_app(urls(settings()).redis, settings().broker.visibility_timeout_s, settings().work.deadline_s)
     schedule.install(app, settings().work.sweep_s)
     return app
 
@@ -264,8 +257,8 @@ def migrate(database_url: str, reader_password: str | None = None) -> None:
     from pipeline.store.schema import migrate as upgrade
     from pipeline.store.seed import seed_rules
 
-    password = settings().store.reader_password
-    upgrade(database_url, reader_password=password.get_secret_value() if password else None)
+    configured = settings().store.reader_password
+    upgrade(database_url, reader_password=configured.get_secret_value() if configured else reader_password)
     seed_rules(database_url, seed_terms(), seed_dose_rules())
 
 

@@ -22,7 +22,8 @@ END
 $$
 """
 
-# Per study and department the newest revision: drafted and not superseded, or already touched by a reader.
+# Per study and department the current revision's report, and each older one that a reader has touched: a late image neither hides what
+# is being read or was signed, nor is hidden by it.
 # Unsigned text has no unmarked path: each text column begins with the watermark. Offsets in `flags` count from the
 # section's own text, after the watermark's line.
 VIEW = r"""
@@ -60,13 +61,12 @@ SELECT
 FROM studies s
 JOIN patients p ON p.id = s.patient_id
 CROSS JOIN LATERAL (
-    SELECT DISTINCT ON (r.department)
+    SELECT
         r.*, d.findings_text, d.impression, d.advice, d.created_at AS drafted_at,
         CASE WHEN r.state IN ('signed', 'amended') THEN '' ELSE d.watermark END AS watermark,
         CASE WHEN r.state IN ('signed', 'amended') THEN '' ELSE d.watermark || E'\n' END AS prefix
     FROM reports r JOIN drafts d ON d.id = r.draft_id JOIN jobs j ON j.id = d.job_id
     WHERE r.study_id = s.id AND (j.state = 'drafted' OR r.state IN ('reviewing', 'written', 'signed', 'amended'))
-    ORDER BY r.department, r.revision DESC
 ) m
 """
 

@@ -84,13 +84,13 @@ class FileArchive:
         return sum(1 for path in leftovers if _remove_unless_locked(path))
 
     def _folder(self, folder: Path) -> Path:
-        """Make a folder durable: each new level is synced into its parent."""
+        """Make a folder durable: each level is synced into its parent, at first use also what an earlier process may have left unsynced."""
         with self._lock:
             if folder not in self._made or not folder.is_dir():
-                missing = [f for f in (folder, *folder.parents) if not f.is_dir()]
-                for new in reversed(missing):
-                    new.mkdir(exist_ok=True)
-                    sync_folder(new.parent)
+                levels = [folder, *folder.parents]
+                for level in reversed(levels[: levels.index(self._root) + 1]):
+                    level.mkdir(exist_ok=True, parents=level == self._root)
+                    sync_folder(level.parent)
                 self._made.add(folder)
         return folder
 

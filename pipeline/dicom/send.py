@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ CONTEXTS_PER_ASSOCIATION = 128  # PS3.8 9.3.2.2: odd ids up to 255
 CALLING_AET = "CTREPORT_SEND"
 NO_ANSWER = "none"
 TIMEOUT_S = 60.0
+GONE = "the peer gave no answer and closed the association"
 Progress = Callable[[int, int], None]
 
 
@@ -119,13 +121,16 @@ def _batches(kinds: Sequence[_Kind]) -> Iterator[Sequence[_Kind]]:
 
 def _send_batch(files: Sequence[Path], contexts: list[PresentationContext], peer: tuple[str, int, str], result: SendResult) -> Iterator[Path]:
     """Send over one association; yields each file when its fate is known."""
-    assoc = _associate(contexts, peer)
+    assoc, silent = _associate(contexts, peer), False
     try:
         for file in files:
-            _send_file(assoc, file, result)
+            if silent:
+                result.lose(file, GONE)
+            else:
+                silent = not _send_file(assoc, file, result)
             yield file
     finally:
-        if assoc.is_established:
+        if assoc.is_established and not silent:
             assoc.release()
 
 
@@ -134,25 +139,35 @@ def _associate(contexts: list[PresentationContext], peer: tuple[str, int, str]) 
     ae = AE(CALLING_AET)
     ae.network_timeout = ae.dimse_timeout = ae.acse_timeout = ae.connection_timeout = TIMEOUT_S
     assoc = ae.associate(host, port, contexts=contexts, ae_title=aet, max_pdu=131_072)
+    threading.Thread(target=_watch, args=(assoc,), name="send-watch", daemon=True).start()
     transport = assoc.dul.socket
     if assoc.is_established and transport is not None and transport.socket is not None:
         transport.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else each image waits 40 ms for a delayed ACK
     return assoc
 
 
-def _send_file(assoc: Association, file: Path, result: SendResult) -> None:
+def _watch(assoc: Association) -> None:
+    """A peer that is gone answers nothing any more: once the network thread has ended, whoever waits for a response is told so. The library
+    does it itself for most ends of a connection, not for all."""
+    assoc.dul.join()
+    assoc.dimse.msg_queue.put((None, None))
+
+
+def _send_file(assoc: Association, file: Path, result: SendResult) -> bool:
+    """False when the peer owed an answer and gave none: nothing more can be sent to it over this association."""
     if not assoc.is_established:
         result.lose(file, _why(assoc))
-        return
+        return True
     try:
         answer = assoc.send_c_store(file)
     except (ValueError, AttributeError, RuntimeError, OSError) as error:
         result.lose(file, _refusal(error))
-        return
+        return True
     if "Status" not in answer:
-        result.lose(file, "the peer gave no answer and closed the association")
-        return
+        result.lose(file, GONE)
+        return False
     result.note(file, int(answer.Status), str(answer.get("ErrorComment", "")))
+    return True
 
 
 def _why(assoc: Association) -> str:

@@ -29,6 +29,7 @@ from pipeline.model import Candidate, Features, Side
 
 WEIGHTS = Path(__file__).parent / "weights"
 NAME = "compact"
+LIVE = "live"  # the use on a card that allows real studies
 PROPOSALS = 6
 DIM = 128
 TOKENS = PROPOSALS + 2 + 12 + 4
@@ -99,6 +100,7 @@ class CompactEncoder:
             candidates=_candidates(seen, points.double().numpy(), sides, slice_of),
             effusion=tuple(side for side, p in zip((Side.RIGHT, Side.LEFT), fluid.tolist(), strict=True) if p >= EFFUSION_AT),
             flags=flags,
+            phantom_only=self.card.get("use") != LIVE,
         )
 
     def save_features(self, features: Features, path: Path) -> None:

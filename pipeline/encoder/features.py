@@ -8,21 +8,30 @@ import struct
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from pipeline.errors import BadInput
+from pipeline.errors import BadInput, StorageFull
 from pipeline.model import Candidate, Features, Side
 
 FORMAT = "ctreport-features-1"
 
 
 def save_features(path: Path, features: Features) -> None:
-    """Write whole and durable: temporary name, fsync, rename, fsync of the folder."""
+    """Write whole and durable: temporary name, fsync, rename, fsync of the folder. Raises StorageFull where it cannot be written."""
     body = save({"features": np.ascontiguousarray(features.array, dtype=np.float32)}, metadata={"ctreport": _header(features)})
-    temporary = path.with_suffix(".part")
+    temporary = path.with_suffix(f".{uuid4().hex}.part")  # of this writer alone: another may have lost its lease and not know
+    try:
+        _write(temporary, path, body)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StorageFull(f"a features file cannot be written ({error.strerror}); make space or mend the archive folder") from error
+
+
+def _write(temporary: Path, path: Path, body: bytes) -> None:
     with temporary.open("wb") as file:
         file.write(body)
         file.flush()
@@ -53,6 +62,7 @@ def load_features(path: Path) -> Features:
         candidates=tuple(_candidate(c) for c in raw["candidates"]),
         effusion=tuple(Side(side) for side in raw["effusion"]),
         flags=tuple(raw["flags"]),
+        phantom_only=bool(raw["phantom_only"]),
     )
 
 

@@ -10,6 +10,7 @@ from pipeline.drafting.prompt import NOT_GIVEN, render
 from pipeline.drafting.schema import schema_text
 from pipeline.encoder.compact import WEIGHTS as ENCODER_WEIGHTS
 from pipeline.encoder.compact import CompactEncoder, nearest_slice
+from pipeline.engine.checkpoint import PACKAGED
 from pipeline.engine.generate import Engine
 from pipeline.evaluation.cases import Case, mirrored, phantom_volume
 from pipeline.evaluation.figures import figures
@@ -22,12 +23,11 @@ from pipeline.training.phantom import Truth
 Encode = Callable[[Volume], Features]
 Draft = Callable[[Features], str]
 MAX_TOKENS = 600
-ENGINE_WEIGHTS = Path(__file__).parents[1] / "engine" / "weights"
 
 
 def evaluate_packaged(n: int, seed: int, k: int) -> dict[str, Any]:
     """Figures of the weights in the package. Raises ModelMissing."""
-    return evaluate(n, seed, compact_encoder(ENCODER_WEIGHTS), engine_drafter(ENGINE_WEIGHTS, k))
+    return evaluate(n, seed, compact_encoder(ENCODER_WEIGHTS), engine_drafter(PACKAGED, k))
 
 
 def compact_encoder(folder: Path) -> Encode:

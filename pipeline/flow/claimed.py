@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
 from pipeline import log, metrics
 from pipeline.errors import LeaseLost, Permanent, ServiceUnavailable, Transient, Unsupported
-from pipeline.model import Job, JobState, Step
+from pipeline.model import MOVES, Job, JobState, Step
 from pipeline.ports import Clock, Lease, Store
 
 logger = log.get(__name__)
@@ -30,19 +30,27 @@ class Retry:
 
 
 def run_claimed(store: Store, step: Step, limit: int, lease: Lease, retry: Retry, clock: Clock, perform: Callable[[Job], None]) -> int:
-    """Claim up to `limit` jobs and perform each; returns how many were claimed. `perform` commits its own result."""
-    with store.begin() as work:
-        jobs = work.studies.claim(step, limit, lease)
-    with _kept(store, [job.id for job in jobs], lease) as held:
-        for job in jobs:
-            started = clock.now()
-            outcome = _perform(store, job, lease, retry, perform)
-            held.discard(job.id)
-            seconds = (clock.now() - started) / timedelta(seconds=1)
-            metrics.STEPS.labels(step, outcome).inc()
-            metrics.STEP_SECONDS.labels(step).observe(seconds)
-            logger.info(step.value, job_id=str(job.id), study_id=str(job.study_id), outcome=outcome, seconds=round(seconds, 3))
-    return len(jobs)
+    """Claim up to `limit` jobs, one after the other, and perform each; returns how many. `perform` commits its own result.
+
+    A claim counts as an attempt, so a job is claimed when its work begins: one that ends the process takes no other job's tries with it.
+    """
+    for done in range(limit):
+        with store.begin() as work:
+            jobs = work.studies.claim(step, 1, lease)
+        if not jobs:
+            return done
+        _run_one(store, step, jobs[0], lease, retry, clock, perform)
+    return limit
+
+
+def _run_one(store: Store, step: Step, job: Job, lease: Lease, retry: Retry, clock: Clock, perform: Callable[[Job], None]) -> None:
+    started = clock.now()
+    with _kept(store, job.id, lease):
+        outcome = _perform(store, job, lease, retry, perform)
+    seconds = (clock.now() - started) / timedelta(seconds=1)
+    metrics.STEPS.labels(step, outcome).inc()
+    metrics.STEP_SECONDS.labels(step).observe(seconds)
+    logger.info(step.value, job_id=str(job.id), study_id=str(job.study_id), outcome=outcome, seconds=round(seconds, 3))
 
 
 def _perform(store: Store, job: Job, lease: Lease, retry: Retry, perform: Callable[[Job], None]) -> str:
@@ -53,7 +61,8 @@ def _perform(store: Store, job: Job, lease: Lease, retry: Retry, perform: Callab
         except LeaseLost:
             return "lost"
         except Unsupported as error:
-            return _end(store, job, JobState.UNSUPPORTED, str(error), lease)
+            state = JobState.UNSUPPORTED if JobState.UNSUPPORTED in MOVES[job.state] else JobState.FAILED
+            return _end(store, job, state, str(error), lease)
         except Permanent as error:
             return _end(store, job, JobState.FAILED, str(error), lease)
         except Transient as error:
@@ -75,27 +84,22 @@ def _end(store: Store, job: Job, state: JobState, reason: str, lease: Lease) -> 
 
 
 @contextmanager
-def _kept(store: Store, job_ids: Sequence[UUID], lease: Lease) -> Iterator[set[UUID]]:
-    """Extend the leases of the jobs still in the yielded set, three times per lease, until the block ends."""
-    held, stop = set(job_ids), threading.Event()
-    thread = threading.Thread(target=_beat, args=(store, held, lease, stop), name="lease-heartbeat", daemon=True)
-    if held:
-        thread.start()
+def _kept(store: Store, job_id: UUID, lease: Lease) -> Iterator[None]:
+    """Extend the job's lease, three times per lease, until the block ends."""
+    stop = threading.Event()
+    thread = threading.Thread(target=_beat, args=(store, job_id, lease, stop), name="lease-heartbeat", daemon=True)
+    thread.start()
     try:
-        yield held
+        yield
     finally:
         stop.set()
-        if held or thread.is_alive():
-            thread.join(timeout=lease.seconds)
+        thread.join(timeout=lease.seconds)
 
 
-def _beat(store: Store, held: set[UUID], lease: Lease, stop: threading.Event) -> None:
+def _beat(store: Store, job_id: UUID, lease: Lease, stop: threading.Event) -> None:
     while not stop.wait(lease.seconds / 3):
-        for job_id in tuple(held):
-            try:
-                with store.begin() as work:
-                    kept = work.studies.heartbeat(job_id, lease)
-            except ServiceUnavailable:
-                break  # the database is away: try again with the next beat
+        with suppress(ServiceUnavailable):  # the database is away: try again with the next beat
+            with store.begin() as work:
+                kept = work.studies.heartbeat(job_id, lease)
             if not kept:
-                held.discard(job_id)
+                return

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from pipeline.errors import LeaseLost
 from pipeline.flow.claimed import Retry
@@ -55,7 +56,7 @@ def _deliver_one(ports: Delivering, folder: Path, delivery: Delivery, lease: Lea
 def _write(path: Path, text: str) -> None:
     """Whole file or none: temporary name, fsync, rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".part")
+    temporary = path.with_suffix(f".{uuid4().hex}.part")
     with temporary.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()

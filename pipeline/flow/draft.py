@@ -14,6 +14,11 @@ from pipeline.model import DEMO_WATERMARK, WATERMARK, Checked, Draft, Hit, Job, 
 from pipeline.ports import Archive, Clock, Doorbell, Drafter, Encoder, Lease, Store
 
 FINDINGS = "检查所见"
+# what the listener noted that a reader of the draft must know
+NOTES = {
+    "patient-id-differs": "本检查内有图像的 PatientID 与首幅不同，可能混入他人图像，请核对患者",
+    "conflicting-bytes": "同一 SOPInstanceUID 收到过内容不同的图像，读取的是先到者，请核对",
+}
 Mode = Literal["demo", "site"]
 
 
@@ -53,8 +58,8 @@ def watermark_for(phantom_only: bool, is_phantom: bool, mode: Mode) -> str:
     if mode == "demo":
         return f"{DEMO_WATERMARK}；{WATERMARK}"
     raise NotAllowed(
-        "the drafting model's card says phantom-only and this study is not a phantom: no draft is written in mode 'site'. "
-        "Set CTREPORT_DRAFT_WEIGHTS to a model registered for this site, then `ctreport retry`"
+        "the card of the encoder or of the drafting model says phantom-only and this study is not a phantom: no draft is written in mode "
+        "'site'. Set CTREPORT_ENCODER_WEIGHTS and CTREPORT_DRAFT_WEIGHTS to models registered for this site, then `ctreport retry`"
     )
 
 
@@ -67,16 +72,18 @@ def noted(checked: Checked, image_flags: Sequence[str]) -> Checked:
 
 
 def _draft_one(ports: Drafting, job: Job, lease: Lease) -> None:
-    watermark = watermark_for(ports.drafter.phantom_only, job.is_phantom, ports.mode)
     if job.features_path is None:
         raise BadInput("the job has no features file although it was encoded; `ctreport retry` encodes it again")
     features = ports.encoder.load_features(ports.archive.path(job.features_path))
+    phantom_only = ports.drafter.phantom_only or features.phantom_only
+    watermark = watermark_for(phantom_only, job.is_phantom, ports.mode)
     answer = ports.drafter.draft(features, job.indication, ports.department)
     report = ports.parse(answer.text)
     started = ports.clock.now()
     with ports.store.begin() as work:
         checked = check(work.rules, report, job.study_id, features.candidates, job.indication)
-    checked = noted(checked, features.flags)
+    checked = noted(checked, (*(NOTES[flag] for flag in job.image_flags if flag in NOTES), *features.flags))
     check_s = (ports.clock.now() - started).total_seconds()
-    finished = Draft(job.id, ports.department, checked, answer.source, answer.generation, watermark)
+    source = replace(answer.source, phantom_only=phantom_only)
+    finished = Draft(job.id, ports.department, checked, source, answer.generation, watermark)
     persist(ports.store, job, finished, check_s, lease, ports.deliver_as)

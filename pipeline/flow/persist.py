@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from time import perf_counter
 from uuid import UUID
 
 from pipeline import metrics
@@ -17,6 +18,7 @@ def persist(store: Store, job: Job, draft: Draft, check_s: float, lease: Lease, 
     `deliver_as` names the kinds of delivery that the site asked for; a demo model's draft of a real study is never delivered.
     """
     generation, hits = draft.generation, draft.checked.hits
+    began = perf_counter()
     with store.begin() as work:
         draft_id = work.studies.save_draft(job, draft, lease)
         for kind in () if draft.watermark.startswith(DEMO_WATERMARK) else deliver_as:
@@ -30,7 +32,7 @@ def persist(store: Store, job: Job, draft: Draft, check_s: float, lease: Lease, 
             rung=draft.source.rung,
         )
         audit(Step.CHECK.value, seconds=f"{check_s:.4f}", hits=str(len(hits)), rules_version=str(draft.checked.rules_version))
-        audit(Step.PERSIST.value, draft_id=str(draft_id), findings=str(len(draft.checked.report.findings)))
+        audit(Step.PERSIST.value, seconds=f"{perf_counter() - began:.4f}", draft_id=str(draft_id), findings=str(len(draft.checked.report.findings)))
     metrics.TOKENS.labels(draft.source.rung).inc(generation.tokens)
     metrics.VERIFY_STEPS.labels(draft.source.rung).inc(generation.verify_count)
     metrics.ACCEPTANCE.labels(draft.source.rung).set(generation.acceptance)

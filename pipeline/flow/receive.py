@@ -65,7 +65,7 @@ def _filed(header: Header, stored: Stored) -> Header:
 
 
 def _register(ports: Receiving, header: Header, arrival: Arrival) -> bool:
-    """Commit the row; True when other bytes already stand under the same SOPInstanceUID."""
+    """Commit the row; True when other bytes already stand under the same SOPInstanceUID, or the image names another patient."""
     with ports.store.begin() as work:
         registered = work.studies.register(header, arrival.association)
         conflict = registered.filing is Filing.CONFLICT
@@ -73,7 +73,7 @@ def _register(ports: Receiving, header: Header, arrival: Arrival) -> bool:
             work.audit.append(CONFLICT_FLAG, study_id=registered.study_id, sha256=header.instance.sha256)
     if registered.filing is not Filing.SAME:
         metrics.RECEIVED_BYTES.inc(header.instance.size_bytes)
-    return conflict
+    return conflict or registered.patient_differs
 
 
 def _quarantine(ports: Receiving, arrival: Arrival, reason: str, answer: Answer) -> Answer:

@@ -69,6 +69,15 @@ class _Slice:
 
 def read_volume(paths: Sequence[Path]) -> Volume:
     """Read one classic CT series. Raises Unsupported (no volume: why and where), UnreadableDicom, or Permanent where pixels cannot be decoded."""
+    try:
+        return _volume(paths)
+    except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise UnreadableDicom(
+            f"the geometry or rescale values of the series cannot be understood ({type(error).__name__}); mend the sender and send it again"
+        ) from error
+
+
+def _volume(paths: Sequence[Path]) -> Volume:
     headers = [_read(path) for path in paths]
     if len(headers) < MIN_SLICES:
         raise Unsupported(f"序列仅 {len(headers)} 层，少于 {MIN_SLICES} 层，不构成容积")

@@ -8,12 +8,14 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, exists, func, or_, select, update
 
-from pipeline.model import Instance, JobState, Series, SeriesChoice, Study, StudyState
+from pipeline.model import Instance, JobState, ReportState, Series, SeriesChoice, Study, StudyState
 from pipeline.ports import Lease
+from pipeline.store.barring import bar
 from pipeline.store.repository import Repository, fixed, in_seconds, plain
 from pipeline.store.tables import AssociationRow, InstanceRow, JobRow, SeriesRow, StudyAssociationRow, StudyRow
 
 FREE = {"lease_owner": None, "lease_until": None}
+SUPERSEDED = "a newer revision of the study took its place"
 
 
 def is_quiet(quiet_s: float) -> ColumnElement[bool]:
@@ -63,7 +65,7 @@ class Assembling(Repository):
         if self._same_as_before(row, files, choice.region, reason):
             self.session.execute(update(StudyRow).where(StudyRow.id == row.id).values(**complete))
             return None
-        self._supersede(row.id)
+        bar(self.session, row.id, (ReportState.WAITING,), SUPERSEDED, every_delivery=False)
         revision = row.revision + 1
         self.session.execute(update(StudyRow).where(StudyRow.id == row.id).values(**complete, revision=revision))
         return self._add_job(row, revision, files, choice, is_phantom, reason)
@@ -82,14 +84,6 @@ class Assembling(Repository):
             return False
         unsupported = job.state == JobState.UNSUPPORTED
         return job.files == files and job.region == region and unsupported == (reason is not None)
-
-    def _supersede(self, study_id: UUID) -> None:
-        """Every job of an older revision ends; whoever works on it finds its lease lost."""
-        older = select(JobRow).where(JobRow.study_id == study_id, JobRow.state != JobState.SUPERSEDED.value).with_for_update()
-        for job in self.session.scalars(older, execution_options={"populate_existing": True}).all():
-            job.state = JobState(job.state).move(JobState.SUPERSEDED).value
-            job.lease_owner = job.lease_until = None
-        self.session.flush()
 
     def _add_job(self, row: StudyRow, revision: int, files: list[str], choice: SeriesChoice, is_phantom: bool, reason: str | None) -> UUID:
         state = JobState.READY if reason is None else JobState.READY.move(JobState.UNSUPPORTED)
@@ -136,9 +130,7 @@ def _study(row: StudyRow, series: tuple[Series, ...]) -> Study:
         revision=row.revision,
         first_received=row.first_received,
         last_received=row.last_received,
-        open_associations=0,
         images=row.images,
-        is_phantom=False,
         indication=row.indication,
         description=row.description,
         series=series,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -12,7 +14,7 @@ from pipeline.errors import LeaseLost, NotAllowed
 from pipeline.model import Job, JobState, Priority, Step, StudyState
 from pipeline.ports import Lease
 from pipeline.store.repository import Repository, fixed, in_seconds, plain
-from pipeline.store.tables import JobRow, StudyRow
+from pipeline.store.tables import InstanceRow, JobRow, StudyRow
 
 FREE = {"lease_owner": None, "lease_until": None}
 BARRED = (StudyState.HELD.value, StudyState.WITHDRAWN.value)
@@ -64,7 +66,18 @@ class Jobs(Repository):
         ids = self.session.scalars(taken, execution_options={"synchronize_session": False}).all()
         query = select(JobRow, StudyRow).join(StudyRow, StudyRow.id == JobRow.study_id).where(JobRow.id.in_(ids))
         rows = self.session.execute(query.order_by(JobRow.priority, JobRow.due_at), execution_options={"populate_existing": True})
-        return tuple(_job(job, study) for job, study in rows)
+        flags = self._image_flags(ids)
+        return tuple(_job(job, study, flags[job.study_id]) for job, study in rows)
+
+    def _image_flags(self, job_ids: Sequence[UUID]) -> dict[UUID, set[str]]:
+        """What the listener noted about the images of these jobs' studies, by study."""
+        flagged = select(InstanceRow.study_id, InstanceRow.flags).where(
+            InstanceRow.study_id.in_(select(JobRow.study_id).where(JobRow.id.in_(job_ids))), func.jsonb_array_length(InstanceRow.flags) > 0
+        )
+        found: dict[UUID, set[str]] = defaultdict(set)
+        for study_id, flags in self.session.execute(flagged):
+            found[study_id].update(flags)
+        return found
 
     def heartbeat(self, job_id: UUID, lease: Lease) -> bool:
         """Extend the lease; False when it belongs to somebody else now."""
@@ -93,7 +106,7 @@ class Jobs(Repository):
             raise LeaseLost(f"job {job.id} is no longer leased by this worker in state '{job.state}'; its result is dropped, the holder goes on")
 
 
-def _job(row: JobRow, study: StudyRow) -> Job:
+def _job(row: JobRow, study: StudyRow, image_flags: set[str]) -> Job:
     return Job(
         id=row.id,
         study_id=row.study_id,
@@ -107,4 +120,5 @@ def _job(row: JobRow, study: StudyRow) -> Job:
         is_phantom=row.is_phantom,
         indication=study.indication,
         features_path=row.features_path,
+        image_flags=tuple(sorted(image_flags)),
     )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from pipeline.errors import BadInput
 from pipeline.model import JobState, ReportState, StudyState
+from pipeline.store.barring import bar
 from pipeline.store.queries import which
 from pipeline.store.session import PgStore, PgWork
-from pipeline.store.tables import DeliveryRow, DeliveryState, JobRow, ReportRow, StudyRow
+from pipeline.store.tables import JobRow, StudyRow
 
 ACTOR = "operator"
 HELD = "an operator holds this study; `ctreport release` lets it go on"
@@ -27,6 +28,8 @@ def retry(store: PgStore, study: str, actor: str = ACTOR) -> tuple[str, str]:
         job = work.session.scalars(select(JobRow).filter_by(study_id=row.id, revision=row.revision).with_for_update()).one_or_none()
         if job is None:
             raise BadInput(f"study {row.id} is '{row.state}' and has no job yet; it goes on by itself once its images are all here")
+        if not job.files:
+            raise BadInput(f"study {row.id} has no readable series ({job.reason}); send one, and it is assembled again by itself")
         before, after = job.state, JobState(job.state).move(JobState.READY)
         job.state, job.attempts, job.reason, job.due_at, job.ended_at = after.value, 0, None, func.now(), None
         return _done(work, "retry", row.id, before, after.value, actor, job.id)
@@ -58,7 +61,7 @@ def withdraw(store: PgStore, study: str, actor: str = ACTOR) -> tuple[str, str]:
         row = _study(work.session, study)
         before = row.state
         _move(row, StudyState.WITHDRAWN, WITHDRAWN)
-        _bar(work.session, row.id)
+        bar(work.session, row.id, OPEN_REPORTS, WITHDRAWN, every_delivery=True)
         return _done(work, "withdraw", row.id, before, row.state, actor)
 
 
@@ -74,18 +77,6 @@ def _move(row: StudyRow, to: StudyState, reason: str | None) -> None:
     row.state = StudyState(row.state).move(to).value
     row.reason, row.attempts, row.due_at = reason, 0, func.now()
     row.lease_owner = row.lease_until = None
-
-
-def _bar(session: Session, study_id: UUID) -> None:
-    for job in session.scalars(select(JobRow).where(JobRow.study_id == study_id, JobRow.state != JobState.SUPERSEDED.value).with_for_update()):
-        job.state = JobState(job.state).move(JobState.SUPERSEDED).value
-        job.lease_owner = job.lease_until = None
-    unsigned = select(ReportRow).where(ReportRow.study_id == study_id, ReportRow.state.in_([state.value for state in OPEN_REPORTS]))
-    for report in session.scalars(unsigned.with_for_update()):
-        report.state = ReportState(report.state).move(ReportState.REJECTED).value
-    waiting = (DeliveryRow.study_id == study_id) & (DeliveryRow.state == DeliveryState.WAITING.value)
-    stopped = {"state": DeliveryState.FAILED.value, "reason": WITHDRAWN, "lease_owner": None, "lease_until": None}
-    session.execute(update(DeliveryRow).where(waiting).values(**stopped))
 
 
 def _done(work: PgWork, action: str, study_id: UUID, before: str, after: str, actor: str, job_id: UUID | None = None) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from pipeline.store.proof import duplicates, instance_rows, stuck
 from pipeline.store.repository import plain
 from pipeline.store.session import PgStore
 from pipeline.store.shown import shown
-from pipeline.store.tables import AuditRow, DraftRow, JobRow, ReportRow, StudyRow
+from pipeline.store.tables import AuditRow, DraftRow, JobRow, QuarantineRow, ReportRow, StudyRow
 
 __all__ = ["duplicates", "instance_rows", "show", "stuck", "study_overview", "timeline", "which"]
 
@@ -77,6 +77,13 @@ def show(store: PgStore, study: str) -> dict[str, Any]:
         if draft_id is not None:
             return shown(work.session, draft_id)
     raise BadInput(_no_draft(store, study))
+
+
+def quarantined(store: PgStore, limit: int = 100) -> list[dict[str, Any]]:
+    """The newest bytes that could not be understood: path in the archive, reason, at."""
+    query = select(QuarantineRow).order_by(QuarantineRow.received_at.desc()).limit(limit)
+    with store.begin() as work:
+        return [{"path": row.path, "reason": row.reason, "at": row.received_at} for row in work.session.scalars(query)]
 
 
 def _overview(row: Row[StudyRow, JobRow, datetime]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pipeline.store.tables import AssociationRow, InstanceRow, PatientRow, Quara
 CONFLICTING = "conflicting-bytes"
 PATIENT_DIFFERS = "patient-id-differs"
 CONFLICT_REASON = "other bytes arrived under a known SOPInstanceUID; they are kept beside the first, which is the one that is read"
+PATIENT_REASON = "an image names another PatientID than the first one of the study; look whether two patients are mixed, then go on or withdraw"
 REOPENED = frozenset({StudyState.COMPLETE, StudyState.PARTIAL})
 
 
@@ -35,7 +36,9 @@ class Receiving(Repository):
             self._link(study.id, association)
         elif filing is Filing.CONFLICT and study.state != StudyState.HELD:
             self.session.execute(update(StudyRow).where(StudyRow.id == study.id).values(reason=CONFLICT_REASON))
-        return Registered(study.id, filing)
+        if differs and filing is not Filing.SAME and study.state != StudyState.HELD:
+            self.session.execute(update(StudyRow).where(StudyRow.id == study.id).values(reason=PATIENT_REASON))
+        return Registered(study.id, filing, differs)
 
     def quarantined(self, stored: Stored, reason: str, association: UUID | None) -> None:
         """Note bytes that could not be understood."""

@@ -18,7 +18,7 @@ from workers.local import read_stack
 from workers.stack import CTREPORT
 
 STEPS = ["收图", "组检", "编码", "生成", "质检", "入库"]
-PHANTOM_NAME = ("测试", "体模")
+PHANTOM_NAME = ("测试", "体模", "CESHI", "TIMO", "PHANTOM-")
 
 
 def environment() -> dict[str, str]:
@@ -48,7 +48,7 @@ def printed(place: Path) -> str:
 
 
 def test_each_step_has_a_line_with_counts_and_seconds_in_order(printed: str) -> None:
-    lines = [line for line in printed.splitlines() if line.strip().startswith(tuple(STEPS))]
+    lines = [line for line in printed.splitlines() if line.startswith(tuple(f"  {step}  " for step in STEPS))]
     assert [line.split()[0] for line in lines] == STEPS
     assert all(re.search(r"\d", line) and re.search(r"\d\.\d\d s$", line) for line in lines)
 

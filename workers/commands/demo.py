@@ -19,14 +19,17 @@ from pipeline.errors import PipelineError, ServiceUnavailable
 from pipeline.settings import settings
 from workers import wiring
 from workers.commands.studies import send_with_bar
+from workers.embedded.lock import LOCK_FILE, wait_until_free
 from workers.embedded.processes import Child
-from workers.local import StackInfo, read_stack, stop_stack
+from workers.local import StackInfo, is_listening, read_stack, stop_stack
 from workers.stack import CTREPORT, reader_url
 
 app = typer.Typer()
 FOLDER = Path(".ctreport/demo")
 SEED = 7
 DEADLINE_S = 180.0
+# what belongs to a site: a demo leaves its database, broker, archive, models and deliveries alone
+SITE = tuple(f"CTREPORT_{room}_" for room in ("DATABASE", "REDIS", "ARCHIVE", "DELIVER", "ENCODER", "DRAFT", "LISTENER", "WEB", "PHANTOM"))
 # audit action → what the line says of it
 STEPS: Mapping[str, tuple[str, Callable[[Mapping[str, str]], str]]] = {
     "assemble": ("组检", lambda d: f"选中 {d['images']} 层，{d['refused']} 个序列未选"),
@@ -62,9 +65,11 @@ def demo(
 
 @contextmanager
 def _stack(folder: Path, keep: bool) -> Iterator[StackInfo]:
-    """A stack on `folder`: the one that runs there, else a new one on fresh data."""
+    """A stack on `folder`: the one that an earlier --keep left there, else a new one on fresh data. Never a site's own services."""
+    for name in [name for name in os.environ if name.startswith(SITE)]:
+        del os.environ[name]
     wiring.data_folder(folder)
-    info = read_stack(folder) or _start(folder, keep)
+    info = _running(folder) or _start(folder, keep)
     try:
         yield info
     finally:
@@ -73,10 +78,19 @@ def _stack(folder: Path, keep: bool) -> Iterator[StackInfo]:
             stop_stack(folder, timeout_s=60.0)
 
 
+def _running(folder: Path) -> StackInfo | None:
+    """A stack that still takes images; one that is on its way down does not count."""
+    info = read_stack(folder)
+    return info if info is not None and is_listening(info.ports["listener"]) else None
+
+
 def _start(folder: Path, keep: bool) -> StackInfo:
     """Start `ctreport up` in the background: it ends with this process unless it is to be kept."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    wait_until_free(folder, DEADLINE_S)
+    for old in folder.iterdir():
+        if old.name != LOCK_FILE:
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
     argv = (*CTREPORT, "up", "--data", str(folder), "--port", "0", "--web-port", "0")
     log_file, env = folder / "up.log", os.environ | {"CTREPORT_MODE": "demo"}
     if keep:

@@ -45,13 +45,16 @@ def status(study: Annotated[str | None, typer.Argument()] = None, data: Data = N
     from pipeline.store import queries
 
     rows = queries.study_overview(wiring.store(), study)
+    unread = [] if study else queries.quarantined(wiring.store())
     if json_to is not None:
-        answer({"studies": rows}, json_to, "")
+        answer({"studies": rows, "quarantined": unread}, json_to, "")
         return
     table = Table(*(Column(name, overflow="fold", no_wrap=name in ("state", "step", "images", "seconds")) for name in STATUS_COLUMNS))
     for row in rows:
         table.add_row(*(f"{row[c]:.1f}" if c == "seconds" else str(row[c] if row[c] is not None else "") for c in STATUS_COLUMNS))
     Console().print(table if rows else "no studies yet", soft_wrap=not rows)
+    for one in unread:
+        typer.echo(f"quarantined {one['at']:%Y-%m-%d %H:%M:%S}: {one['reason']} ({one['path']})")
 
 
 @app.command()

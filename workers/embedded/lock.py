@@ -4,9 +4,28 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from pipeline.errors import NotAllowed
+
+LOCK_FILE = "lock"
+
+
+def wait_until_free(data: Path, timeout_s: float) -> None:
+    """Return once no launcher holds the folder's lock: one that was interrupted may still be stopping. Raises NotAllowed after `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        lock = DataLock(data)
+        try:
+            lock.acquire()
+        except NotAllowed:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            lock.release()
+            return
 
 
 class DataLock:
@@ -18,7 +37,7 @@ class DataLock:
 
     def acquire(self) -> None:
         """Take the lock, or raise NotAllowed with the process that has it."""
-        descriptor = os.open(self._data / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(self._data / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

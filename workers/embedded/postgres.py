@@ -21,7 +21,15 @@ START_TIMEOUT_S = 60.0
 PORT_TRIES = 5
 # Fast shutdown ends sessions and writes a checkpoint; immediate shutdown leaves the rest to recovery.
 STOP_STEPS = ((signal.SIGINT, 20.0), (signal.SIGQUIT, 6.0))
-SETTINGS: Mapping[str, str] = {"unix_socket_directories": "", "timezone": "UTC", "log_timezone": "UTC", "cluster_name": DATABASE}
+SETTINGS: Mapping[str, str] = {
+    "unix_socket_directories": "",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "cluster_name": DATABASE,
+    # a refused row must not write its patient's name into the log
+    "log_error_verbosity": "terse",
+    "log_min_error_statement": "panic",
+}
 
 
 class Postgres:

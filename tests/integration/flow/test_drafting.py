@@ -26,7 +26,7 @@ from pipeline.rules.seed import seed_dose_rules, seed_terms
 from pipeline.store.seed import seed_rules
 from pipeline.store.session import PgStore
 from tests.builders import candidate
-from tests.integration.store.rows import ME, claim, count, one, ready_job
+from tests.integration.store.rows import ME, claim, count, freeze, header, one, ready_job, send
 
 RETRY = Retry(max_attempts=3, delay_s=0.0)
 
@@ -51,8 +51,9 @@ class Clock:
 class FeatureShelf:
     """An archive and an encoder that always hold the same features."""
 
-    def __init__(self, flags: Sequence[str] = ()) -> None:
-        self._features = Features(np.zeros((24, 128), np.float32), "compact", "1", "p", (candidate(side=Side.RIGHT),), (), tuple(flags))
+    def __init__(self, flags: Sequence[str], phantom_only: bool) -> None:
+        array = np.zeros((24, 128), np.float32)
+        self._features = Features(array, "compact", "1", "p", (candidate(side=Side.RIGHT),), (), tuple(flags), phantom_only)
 
     def path(self, relative: str) -> Path:
         return Path(relative)
@@ -70,8 +71,17 @@ def encoded(store: PgStore) -> UUID:
     return job_id
 
 
-def drafting(store: PgStore, drafter: FakeDrafter, mode: Mode = "demo", *, flags: Sequence[str] = (), bell: Rings | None = None) -> Drafting:
-    shelf = FeatureShelf(flags)
+def drafting(
+    store: PgStore,
+    drafter: FakeDrafter,
+    mode: Mode = "demo",
+    *,
+    flags: Sequence[str] = (),
+    bell: Rings | None = None,
+    encoder_phantom_only: bool | None = None,
+) -> Drafting:
+    """The step on a shelf of features whose encoder's card says what the drafter's says, unless told otherwise."""
+    shelf = FeatureShelf(flags, drafter.phantom_only if encoder_phantom_only is None else encoder_phantom_only)
     return Drafting(
         store,
         cast(Archive, shelf),
@@ -127,7 +137,57 @@ def test_a_phantom_only_model_writes_nothing_for_a_real_study_at_a_site_and_says
     assert (drafter.calls, count(store, "drafts")) == (0, 0)
 
 
-def test_a_live_models_draft_is_signed_by_a_second_doctor_and_delivered(store: PgStore, tmp_path: Path) -> None:
+def test_a_phantom_only_encoder_bars_a_live_models_draft_just_the_same(store: PgStore) -> None:
+    encoded(store)
+    draft(drafting(store, FakeDrafter(phantom_only=False), "site", encoder_phantom_only=True), 4, ME)
+    assert (job_row(store)["state"], count(store, "drafts")) == ("failed", 0)
+
+
+def test_in_demo_mode_a_phantom_only_encoder_makes_the_draft_demo_only(store: PgStore) -> None:
+    encoded(store)
+    draft(drafting(store, FakeDrafter(phantom_only=False), "demo", encoder_phantom_only=True), 4, ME)
+    assert one(store, "SELECT demo_only FROM reports")["demo_only"] is True
+    assert one(store, "SELECT watermark FROM finished_reports")["watermark"].startswith(DEMO_WATERMARK)
+
+
+def test_images_of_another_patient_are_flagged_on_the_draft(store: PgStore) -> None:
+    send(store, header(1), header(2), header(3, patient_id="P-2"))
+    draft_after(store)
+    assert "PatientID" in one(store, "SELECT message FROM draft_flags WHERE rule = 'image'")["message"]
+    assert "PatientID" in one(store, "SELECT reason FROM studies")["reason"]
+
+
+def draft_after(store: PgStore) -> None:
+    """Freeze what was sent, encode it, draft it."""
+    freeze(store)
+    (job,) = claim(store)
+    with store.begin() as work:
+        work.studies.encoded(job, "features/1.safetensors", "compact", "1", ME)
+    draft(drafting(store, FakeDrafter()), 4, ME)
+
+
+def test_a_bug_in_one_job_costs_the_others_no_try(store: PgStore) -> None:
+    encoded(store)
+    ready_job(store, "4.5.6")
+    (second,) = claim(store)
+    with store.begin() as work:
+        work.studies.encoded(second, "features/2.safetensors", "compact", "1", ME)
+
+    class Buggy(FakeDrafter):
+        def draft(self, features: Features, indication: str, department: str) -> Any:
+            raise ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug"):
+        draft(drafting(store, Buggy()), 4, ME)
+    rows = {
+        row: one(store, f"SELECT attempts, state FROM jobs WHERE study_id = (SELECT id FROM studies WHERE study_uid = '{row}')")
+        for row in ("1.2.3", "4.5.6")
+    }
+    assert rows["1.2.3"] == {"attempts": 1, "state": "drafting"}
+    assert rows["4.5.6"] == {"attempts": 0, "state": "encoded"}
+
+
+def test_a_live_models_draft_is_signed_and_delivered(store: PgStore, tmp_path: Path) -> None:
     encoded(store)
     draft(drafting(store, FakeDrafter(phantom_only=False), "site"), 4, ME)
     report_id = one(store, "SELECT id FROM reports")["id"]
@@ -158,8 +218,8 @@ def test_an_unwritable_delivery_folder_is_tried_again_then_failed_with_a_sentenc
 def test_a_draft_server_that_fails_twice_costs_two_tries_and_one_draft(store: PgStore) -> None:
     encoded(store)
     drafter = FakeDrafter(failures=[ServiceUnavailable("no answer"), ServiceUnavailable("no answer")])
-    for _ in range(3):
-        assert draft(drafting(store, drafter), 4, ME) == 1
+    step = drafting(store, drafter)
+    assert [draft(step, 1, ME) for _ in range(4)] == [1, 1, 1, 0]
     assert (job_row(store)["state"], count(store, "drafts"), drafter.calls) == ("drafted", 1, 3)
 
 

@@ -102,19 +102,40 @@ def test_a_late_image_never_hides_what_a_reader_has_touched(store: PgStore) -> N
     rows.freeze(store)
     row = rows.one(store, "SELECT revision, state FROM finished_reports")
     assert (row["revision"], row["state"]) == (1, "reviewing")
+    draft_again(store)
+    newest = rows.one(store, "SELECT revision, state FROM finished_reports WHERE revision = 2")
+    touched = rows.one(store, "SELECT revision, state FROM finished_reports WHERE revision = 1")
+    assert (newest["state"], touched["state"]) == ("waiting", "reviewing")
 
 
-def test_only_the_newest_revision_is_shown(store: PgStore) -> None:
-    rows.drafted(store)
-    rows.send(store, rows.header(9))
-    rows.freeze(store)
+def draft_again(store: PgStore) -> None:
+    """Encode and draft the job that is ready."""
     (job,) = rows.claim(store)
     with store.begin() as work:
         work.studies.encoded(job, "f", "e", "1", rows.ME)
     (job,) = rows.claim(store, Step.DRAFT)
     with store.begin() as work:
         work.studies.save_draft(job, rows.draft(job), rows.ME)
+
+
+def test_only_the_newest_revision_is_shown(store: PgStore) -> None:
+    rows.drafted(store)
+    rows.send(store, rows.header(9))
+    rows.freeze(store)
+    draft_again(store)
     assert rows.one(store, "SELECT revision FROM finished_reports")["revision"] == 2
+    assert rows.one(store, "SELECT state FROM reports WHERE revision = 1")["state"] == "rejected"
+
+
+def test_a_superseded_draft_is_not_delivered_any_more(store: PgStore) -> None:
+    draft_id = rows.drafted(store)
+    with store.begin() as work:
+        work.deliveries.ask(draft_id, "markdown")
+    rows.send(store, rows.header(9))
+    rows.freeze(store)
+    with store.begin() as work:
+        assert work.deliveries.claim(5, rows.ME) == ()
+    assert rows.one(store, "SELECT state FROM deliveries")["state"] == "failed"
 
 
 def test_a_withdrawn_study_shows_no_draft(store: PgStore) -> None:

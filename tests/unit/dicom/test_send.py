@@ -5,7 +5,10 @@ from __future__ import annotations
 import gc
 import shutil
 import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,3 +95,28 @@ def test_a_peer_that_hangs_up_fails_every_file(baseline: Path) -> None:
 
 def test_an_empty_folder_sends_nothing(tmp_path: Path) -> None:
     assert send([tmp_path], "127.0.0.1", 1, "ANY") == SendResult()
+
+
+@pytest.mark.parametrize("last_seen", [0.0, 0.05])
+def test_a_peer_that_dies_while_it_owes_an_answer_is_noticed_at_once(baseline: Path, tmp_path: Path, last_seen: float) -> None:
+    for number in range(3):
+        shutil.copy(baseline, tmp_path / f"{number}.dcm")
+    script = (
+        "import os, sys, time\n"
+        "from pynetdicom import AE, evt\n"
+        "ae = AE()\n"
+        f"ae.add_supported_context('{CT}', '{ExplicitVRLittleEndian}')\n"
+        f"die = lambda event: (time.sleep({last_seen}), os.kill(os.getpid(), 9))\n"
+        "server = ae.start_server(('127.0.0.1', 0), block=False, evt_handlers=[(evt.EVT_C_STORE, die)])\n"
+        "print(server.server_address[1], flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as peer:
+        assert peer.stdout is not None
+        port = int(peer.stdout.readline())
+        began = time.monotonic()
+        result = send([tmp_path], "127.0.0.1", port, "ANY")
+        took_s = time.monotonic() - began
+        peer.kill()
+    assert (result.succeeded, len(result.failed)) == (0, 3)
+    assert took_s < 20.0

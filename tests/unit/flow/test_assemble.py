@@ -41,7 +41,7 @@ def series(
 
 def study(*found: Series, description: str = "") -> Study:
     now = datetime(2026, 11, 30, tzinfo=UTC)
-    return Study(uuid4(), "1.2", StudyState.RECEIVING, 0, now, now, 0, 30, False, "", description, found)
+    return Study(uuid4(), "1.2", StudyState.RECEIVING, 0, now, now, 30, "", description, found)
 
 
 def choice(*found: Series, description: str = "") -> SeriesChoice:

@@ -32,7 +32,8 @@ class OneJobStore:
     """A store with one claimed job, noting what is done to it. `down`: every transaction after the claim fails."""
 
     def __init__(self, claimed: Job, down: bool = False) -> None:
-        self.claimed, self.down = claimed, down
+        self.left: tuple[Job, ...] = (claimed,)
+        self.down = down
         self.done: list[tuple[Any, ...]] = []
         self.begun = 0
 
@@ -44,7 +45,9 @@ class OneJobStore:
         yield SimpleNamespace(studies=self, audit=self)
 
     def claim(self, step: Step, limit: int, lease: Lease) -> tuple[Job, ...]:
-        return (self.claimed,)
+        assert limit == 1
+        jobs, self.left = self.left, ()
+        return jobs
 
     def end(self, job: Job, state: JobState, reason: str, lease: Lease) -> None:
         self.done.append((state, reason))
@@ -63,7 +66,7 @@ def run(error: PipelineError | None, attempts: int = 1, down: bool = False) -> O
         if error is not None:
             raise error
 
-    assert run_claimed(cast(Store, store), Step.ENCODE, 4, LEASE, RETRY, Clock(), perform) == 1
+    assert run_claimed(cast(Store, store), Step.ENCODE, 1 if down else 4, LEASE, RETRY, Clock(), perform) == 1
     return store
 
 

@@ -153,3 +153,16 @@ def test_a_file_that_is_no_dicom_is_unreadable(study: list[Path], tmp_path: Path
     (tmp_path / "x.dcm").write_bytes(b"no image at all")
     with pytest.raises(UnreadableDicom):
         read_volume([*study, tmp_path / "x.dcm"])
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value"),
+    [("PixelSpacing", [1.5]), ("RescaleSlope", [1.0, 2.0]), ("ImagePositionPatient", [0.0, 0.0]), ("ImageOrientationPatient", [1.0, 0.0, 0.0])],
+)
+def test_malformed_geometry_is_a_sentence_and_never_another_exception(study: list[Path], tmp_path: Path, keyword: str, value: list[float]) -> None:
+    for path in study:
+        ds = dcmread(path)
+        setattr(ds, keyword, value)
+        ds.save_as(tmp_path / path.name)
+    with pytest.raises(PipelineError):
+        read_volume(sorted(tmp_path.glob("*.dcm")))
