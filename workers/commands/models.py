@@ -91,7 +91,7 @@ def evaluate(n: Annotated[int, typer.Option("--n", min=1)] = 50, seed: int = 900
 def train(
     work: Annotated[Path, typer.Option(help="folder of phantoms, checkpoints and logs; a second run resumes there")] = Path(".ctreport/train"),
     seed: int = 1,
-    budget_minutes: Annotated[float, typer.Option(min=0.1, help="minutes of training in all")] = 30.0,
+    budget_minutes: Annotated[float, typer.Option(min=0.1, help="minutes of training in all")] = 29.0,
     engine_out: Annotated[Path | None, typer.Option(help="where the language model goes; default: the package")] = None,
     encoder_out: Annotated[Path | None, typer.Option(help="where the encoder goes; default: the package")] = None,
 ) -> None:
