@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from io import BytesIO
@@ -15,7 +16,7 @@ from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
 from pydicom.filewriter import dcmwrite
 from pydicom.uid import UID, CTImageStorage, ExplicitVRLittleEndian, generate_uid
 
-from pipeline.model import Candidate, Finding, Instance, Job, JobState, Priority, Report, Series, Side, Study, StudyState
+from pipeline.model import Candidate, Finding, Instance, Job, JobState, Priority, Report, Series, Side, Step, Study, StudyState
 
 NOW = datetime(2026, 1, 15, 2, 0, tzinfo=UTC)
 AXIAL = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
@@ -180,3 +181,13 @@ def report(*, impression: str = "右肺上叶实性结节。", advice: str = "�
     """A report with one nodule."""
     finding = Finding(candidate=1, kind="结节", side="右肺", lobe="上叶", density="实性", size_mm=8)
     return Report("右肺上叶见实性结节，大小约8mm。", impression, advice, (finding,))
+
+
+@dataclass
+class Bell:
+    """A doorbell that remembers."""
+
+    rung: list[Step] = field(default_factory=list)
+
+    def ring(self, step: Step) -> None:
+        self.rung.append(step)

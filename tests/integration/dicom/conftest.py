@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import socket
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -26,23 +25,12 @@ from pipeline.dicom.ledger import FileLedger, read_ledger
 from pipeline.dicom.listener import Listener
 from pipeline.dicom.verify import Verification, compare
 from pipeline.flow.receive import Receiving
-from pipeline.model import Step
 from pipeline.settings import ListenerSettings
-from pipeline.store import proof, schema
+from pipeline.store import proof
 from pipeline.store.session import PgStore
-from workers.embedded.postgres import Postgres
+from tests.builders import Bell
 
 CT = "1.2.840.10008.5.1.4.1.1.2"
-
-
-@dataclass
-class Bell:
-    """Remembers what was rung."""
-
-    rung: list[Step] = field(default_factory=list)
-
-    def ring(self, step: Step) -> None:
-        self.rung.append(step)
 
 
 @dataclass
@@ -69,26 +57,6 @@ class Site:
 
     def files(self, area: str) -> list[Path]:
         return sorted(p for p in (self.root / area).rglob("*.*") if p.is_file())
-
-
-@pytest.fixture(scope="session")
-def template(postgres_server: Postgres) -> str:
-    """Name of a database at the newest revision."""
-    name = f"template_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
-    schema.migrate(postgres_server.url_of(name))
-    return name
-
-
-@pytest.fixture
-def url(postgres_server: Postgres, template: str) -> Iterator[str]:
-    """URL of a migrated, empty database."""
-    name = f"dicom_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
-        yield postgres_server.url_of(name)
-        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from pipeline.dicom.send import SendResult, send
 from pipeline.flow.assemble import Assembling, assemble
 from pipeline.model import Step
 from pipeline.ports import Lease
-from tests.integration.dicom.conftest import Bell, Site, eventually
+from tests.builders import Bell
+from tests.integration.dicom.conftest import Site, eventually
 
 
 def assembled(site: Site, ledger: Path) -> tuple[int, list[Step]]:

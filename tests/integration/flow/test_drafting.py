@@ -25,20 +25,10 @@ from pipeline.ports import Archive, Encoder, Lease
 from pipeline.rules.seed import seed_dose_rules, seed_terms
 from pipeline.store.seed import seed_rules
 from pipeline.store.session import PgStore
-from tests.builders import candidate
+from tests.builders import Bell, candidate
 from tests.integration.store.rows import ME, claim, count, freeze, header, one, ready_job, send
 
 RETRY = Retry(max_attempts=3, delay_s=0.0)
-
-
-class Rings:
-    """A doorbell that remembers."""
-
-    def __init__(self) -> None:
-        self.rung: list[Step] = []
-
-    def ring(self, step: Step) -> None:
-        self.rung.append(step)
 
 
 class Clock:
@@ -77,7 +67,7 @@ def drafting(
     mode: Mode = "demo",
     *,
     flags: Sequence[str] = (),
-    bell: Rings | None = None,
+    bell: Bell | None = None,
     encoder_phantom_only: bool | None = None,
 ) -> Drafting:
     """The step on a shelf of features whose encoder's card says what the drafter's says, unless told otherwise."""
@@ -88,7 +78,7 @@ def drafting(
         cast(Encoder, shelf),
         drafter,
         parse,
-        bell or Rings(),
+        bell or Bell(),
         Clock(),
         RETRY,
         mode,
@@ -103,7 +93,7 @@ def job_row(store: PgStore) -> dict[str, Any]:
 
 def test_a_demo_draft_of_a_real_study_is_watermarked_never_signed_and_never_delivered(store: PgStore) -> None:
     encoded(store)
-    bell = Rings()
+    bell = Bell()
     assert draft(drafting(store, FakeDrafter(phantom_only=True), bell=bell), 4, ME) == 1
     assert bell.rung == [Step.DELIVER]
     seen = one(store, "SELECT text, watermark, signed_by FROM finished_reports")

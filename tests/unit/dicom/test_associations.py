@@ -15,6 +15,7 @@ from pipeline.dicom.associations import ABORTED, LOST, RELEASED, Associations, R
 from pipeline.errors import ServiceUnavailable
 from pipeline.model import Step
 from pipeline.ports import Store, Work
+from tests.builders import Bell
 
 
 @dataclass
@@ -45,16 +46,6 @@ class Database:
     def close_orphans(self, listener: str) -> int:
         self.orphans += 1
         return 0
-
-
-@dataclass
-class Bell:
-    """Counts rings."""
-
-    rung: list[Step] = field(default_factory=list)
-
-    def ring(self, step: Step) -> None:
-        self.rung.append(step)
 
 
 @dataclass
