@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import socket
 import uuid
 from collections.abc import Iterator
@@ -88,6 +89,17 @@ def _loopback_only() -> Iterator[None]:
         patch.setattr(socket.socket, "connect", guarded_connect)
         patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signals_heard() -> Iterator[None]:
+    """Tests that send signals, and the processes they start, hear them also under nohup or in a background job, where they begin ignored."""
+    ignored = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _refuse_outside(sock: socket.socket, address: object) -> None:
