@@ -35,7 +35,7 @@ def test_the_study_has_an_axial_series_and_a_localizer(written: tuple[Path, tupl
 def test_the_header_says_what_it_is_in_chinese(written: tuple[Path, tuple[str, ...]]) -> None:
     ds = dcmread(next(iter(sorted(written[0].glob("2-*.dcm")))))
     assert ds.SpecificCharacterSet == "ISO_IR 192"
-    assert str(ds.PatientName) == "测试^体模"
+    assert str(ds.PatientName) == "CESHI^TIMO=测试^体模"
     assert ds.StudyDescription == "胸部CT平扫"
     assert (ds.Modality, ds.BodyPartExamined) == ("CT", "CHEST")
     assert float(ds.KVP) == draw(SEED).truth.kvp
