@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import defaultdict
 from pathlib import Path
 from typing import Annotated
 
@@ -51,31 +52,53 @@ def generate(
     k: K = None,
     plain: Annotated[bool, typer.Option("--plain", help="no drafting: one token per step")] = False,
     indication: str = "",
+    data: Data = None,
     json_to: Json = None,
 ) -> None:
-    """Generate one report with the embedded engine. The text is the same for every k."""
+    """Generate one report with the embedded engine, under its watermark. The text is the same for every k."""
+    from pipeline.dicom.phantom_ledger import FilePhantomLedger
+    from pipeline.drafting.embedded import LIVE
     from pipeline.drafting.prompt import render
     from pipeline.drafting.schema import schema_text
     from pipeline.engine.checkpoint import PACKAGED
     from pipeline.engine.generate import Engine
+    from pipeline.flow.draft import watermark_for
 
     if (study is None) == (features is None):
         raise typer.BadParameter("give either --study FOLDER or --features FILE")
     room = settings().draft
     encoder = wiring.LazyEncoder()
-    seen = encoder.load_features(features) if features else encoder.encode(sorted((study or Path()).rglob("*.dcm")))
+    files, sop_uids = _largest_series(study) if study else ([], [])
+    seen = encoder.load_features(features) if features else encoder.encode(files)
     engine = Engine.load(room.weights or PACKAGED)
+    phantom_only = seen.phantom_only or engine.card.get("use") != LIVE
+    watermark = watermark_for(phantom_only, FilePhantomLedger(settings().phantom_ledger).holds_all(sop_uids), settings().mode)
     depth = 0 if plain else room.k if k is None else k
     decoded = engine.generate(render(indication, seen.array.shape[0]), seen.array, schema=schema_text(), k=depth, max_tokens=room.max_tokens)
     made = decoded.generation
     value = {
+        "watermark": watermark,
         "text": decoded.text,
         "tokens": made.tokens,
         "verify_count": made.verify_count,
         "accepted_histogram": list(made.accepted_histogram),
         "seconds": made.seconds,
     }
-    answer(value, json_to, f"{decoded.text}\n{made.tokens} tokens, {made.verify_count} forward passes, {made.seconds:.2f} s")
+    answer(
+        value, json_to, f"{watermark}\n{decoded.text}\n{watermark}\n{made.tokens} tokens, {made.verify_count} forward passes, {made.seconds:.2f} s"
+    )
+
+
+def _largest_series(folder: Path) -> tuple[list[Path], list[str]]:
+    """Files and SOP UIDs of the series with the most files: localizers and dose pages are small."""
+    from pydicom import dcmread
+
+    series: dict[str, list[tuple[Path, str]]] = defaultdict(list)
+    for path in sorted(folder.rglob("*.dcm")):
+        ds = dcmread(path, specific_tags=["SeriesInstanceUID", "SOPInstanceUID"], stop_before_pixels=True)
+        series[str(ds.get("SeriesInstanceUID", ""))].append((path, str(ds.get("SOPInstanceUID", ""))))
+    largest = max(series.values(), key=len, default=[])
+    return [path for path, _ in largest], [uid for _, uid in largest]
 
 
 @app.command(name="eval")
