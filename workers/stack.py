@@ -66,18 +66,18 @@ def specs(config: Settings, info: StackInfo, shared: Path) -> Sequence[ProcessSp
 
 
 def environment(config: Settings, info: StackInfo, shared: Path) -> Mapping[str, str]:
-    """Where the processes find each other. What the caller set stays; an embedded stack is a demo and does not dawdle."""
-    found = {
+    """What the processes need beside the caller's environment and what Stack adds to it (data folder and service URLs).
+
+    What the caller set stays; an embedded stack does not dawdle.
+    """
+    quick = {name: value for name, value in QUICK.items() if info.embedded and name not in os.environ}
+    return quick | {
         "CTREPORT_MODE": config.mode,
-        "CTREPORT_DATA": str(info.data),
-        "CTREPORT_DATABASE_URL": info.database_url,
-        "CTREPORT_REDIS_URL": info.redis_url,
         "CTREPORT_LISTENER_PORT": str(info.ports["listener"]),
         "CTREPORT_WEB_PORT": str(info.ports["web"]),
         SHARED_FOLDER: str(shared),
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
     }
-    return (QUICK if info.embedded else {}) | {k: v for k, v in os.environ.items() if k.startswith("CTREPORT_")} | found
 
 
 def reader_url(info: StackInfo) -> str:

@@ -72,7 +72,10 @@ class CompactEncoder:
 
     def encode(self, paths: Sequence[Path]) -> Features:
         """Read one series and encode it. Raises Unsupported (no volume, no lungs), UnreadableDicom or Permanent."""
-        volume = read_volume(paths)
+        return self.encode_volume(read_volume(paths))
+
+    def encode_volume(self, volume: Volume) -> Features:
+        """Encode a volume that has been read already. Raises Unsupported where it holds no lungs."""
         return self.encode_canonical(canonical(volume), volume.acquisition, lambda point: nearest_slice(volume, point), volume.flags)
 
     def encode_canonical(

@@ -9,13 +9,12 @@ from typing import Any
 from pipeline.drafting.prompt import NOT_GIVEN, render
 from pipeline.drafting.schema import schema_text
 from pipeline.encoder.compact import WEIGHTS as ENCODER_WEIGHTS
-from pipeline.encoder.compact import CompactEncoder, nearest_slice
+from pipeline.encoder.compact import CompactEncoder
 from pipeline.engine.checkpoint import PACKAGED
 from pipeline.engine.generate import Engine
 from pipeline.evaluation.cases import Case, mirrored, phantom_volume
 from pipeline.evaluation.figures import figures
 from pipeline.evaluation.score import Score, match, parse_report, score
-from pipeline.imaging.canonical import canonical
 from pipeline.imaging.volume import Volume
 from pipeline.model import Features
 from pipeline.training.phantom import Truth
@@ -32,12 +31,7 @@ def evaluate_packaged(n: int, seed: int, k: int) -> dict[str, Any]:
 
 def compact_encoder(folder: Path) -> Encode:
     """Encoding with the compact encoder of a weights folder. Raises ModelMissing."""
-    loaded = CompactEncoder.load(folder)
-
-    def encode(volume: Volume) -> Features:
-        return loaded.encode_canonical(canonical(volume), volume.acquisition, lambda point: nearest_slice(volume, point), volume.flags)
-
-    return encode
+    return CompactEncoder.load(folder).encode_volume
 
 
 def engine_drafter(folder: Path, k: int) -> Draft:

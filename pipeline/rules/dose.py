@@ -14,7 +14,7 @@ from pipeline.rules.outcome import Outcome
 from pipeline.rules.spans import Span, clauses, find_pattern, folded, recommended
 
 ID, VERSION = "dose.cumulative", 1
-ADVICE, IMPRESSION = "建议", "诊断意见"
+ADVICE = "建议"
 LISTED_DATES = 6
 _NOT_CT = re.compile(r"MR|磁共振|核磁|超声")
 

@@ -57,11 +57,8 @@ def generate(
 ) -> None:
     """Generate one report with the embedded engine, under its watermark. The text is the same for every k."""
     from pipeline.dicom.phantom_ledger import FilePhantomLedger
-    from pipeline.drafting.embedded import LIVE
-    from pipeline.drafting.prompt import render
-    from pipeline.drafting.schema import schema_text
+    from pipeline.drafting.embedded import EmbeddedDrafter
     from pipeline.engine.checkpoint import PACKAGED
-    from pipeline.engine.generate import Engine
     from pipeline.flow.draft import watermark_for
 
     if (study is None) == (features is None):
@@ -70,22 +67,21 @@ def generate(
     encoder = wiring.LazyEncoder()
     files, sop_uids = _largest_series(study) if study else ([], [])
     seen = encoder.load_features(features) if features else encoder.encode(files)
-    engine = Engine.load(room.weights or PACKAGED)
-    phantom_only = seen.phantom_only or engine.card.get("use") != LIVE
-    watermark = watermark_for(phantom_only, FilePhantomLedger(settings().phantom_ledger).holds_all(sop_uids), settings().mode)
-    depth = 0 if plain else room.k if k is None else k
-    decoded = engine.generate(render(indication, seen.array.shape[0]), seen.array, schema=schema_text(), k=depth, max_tokens=room.max_tokens)
-    made = decoded.generation
+    drafter = EmbeddedDrafter(room.weights or PACKAGED, 0 if plain else room.k if k is None else k, room.max_tokens)
+    is_phantom = FilePhantomLedger(settings().phantom_ledger).holds_all(sop_uids)
+    watermark = watermark_for(seen.phantom_only or drafter.phantom_only, is_phantom, settings().mode)
+    drafted = drafter.draft(seen, indication, room.department)
+    made = drafted.generation
     value = {
         "watermark": watermark,
-        "text": decoded.text,
+        "text": drafted.text,
         "tokens": made.tokens,
         "verify_count": made.verify_count,
         "accepted_histogram": list(made.accepted_histogram),
         "seconds": made.seconds,
     }
     answer(
-        value, json_to, f"{watermark}\n{decoded.text}\n{watermark}\n{made.tokens} tokens, {made.verify_count} forward passes, {made.seconds:.2f} s"
+        value, json_to, f"{watermark}\n{drafted.text}\n{watermark}\n{made.tokens} tokens, {made.verify_count} forward passes, {made.seconds:.2f} s"
     )
 
 
