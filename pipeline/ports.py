@@ -18,16 +18,21 @@ from pipeline.model import (
     DoseEvent,
     Draft,
     DraftAnswer,
+    Evidence,
     Features,
     Header,
     Job,
     JobState,
+    Patience,
+    Rejection,
     ReportState,
     RuleSet,
     SeriesChoice,
     Step,
     Stored,
     Study,
+    StudyState,
+    Verdict,
 )
 
 
@@ -40,11 +45,14 @@ class Clock(Protocol):
 class Incoming(Protocol):
     """One file on its way into the archive, not yet under a final name."""
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Append bytes. Raises StorageFull."""
 
     def commit(self) -> Stored:
-        """fsync, rename to the content-addressed final name, fsync the directory. Idempotent per content."""
+        """fsync, then rename to the content-addressed final name. Idempotent per content. `Archive.settle` makes the name durable."""
+
+    def quarantine(self, reason: str) -> Stored:
+        """Keep the bytes apart from the archive, with the reason, also when they are committed already. Durable when it returns."""
 
     def discard(self) -> None:
         """Remove the temporary file."""
@@ -59,8 +67,8 @@ class Archive(Protocol):
     def open(self) -> Incoming:
         """Start a file in `incoming/`. Raises StorageFull below the floor."""
 
-    def quarantine(self, data: bytes, reason: str) -> Stored:
-        """Keep bytes that cannot be understood, apart from the archive."""
+    def settle(self, stored: Sequence[Stored]) -> None:
+        """Make the names of committed files durable. Raises StorageFull."""
 
     def path(self, relative: str) -> Path:
         """Absolute path of an archive-relative one. Refuses paths that leave the archive (BadInput)."""
@@ -74,13 +82,13 @@ class Archive(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One C-STORE request: its data set as it came, and the group 2 elements that make it a file."""
+    """One C-STORE request. Its bytes wait in an Incoming: group 2 written by us, then the data set as it came."""
 
     sop_class: str
     sop_uid: str
     transfer_syntax: str
-    file_meta: bytes  # preamble, prefix and group 2; written by us
-    data_set: bytes
+    head: bytes  # of the data set: all of a small one, the beginning of a large one
+    size: int  # bytes of the whole data set
     association: UUID | None
 
 
@@ -92,6 +100,7 @@ class Answer(StrEnum):
     MISMATCH = "mismatch"  # the data set is not of the SOP class that was asked for; quarantined
     UNREADABLE = "unreadable"  # no usable header; quarantined
     FULL = "full"  # nothing kept now; the sender should try again
+    TOO_LARGE = "too_large"  # over the size limit; nothing kept
 
 
 class HeaderReader(Protocol):
@@ -104,7 +113,8 @@ class HeaderReader(Protocol):
 class Receiver(Protocol):
     """The receive step, as the listener calls it."""
 
-    def __call__(self, arrival: Arrival) -> Answer: ...
+    def __call__(self, arrival: Arrival, content: Incoming) -> Answer:
+        """File one instance; `content` is committed, quarantined or discarded when it returns."""
 
 
 class Filing(StrEnum):
@@ -125,6 +135,16 @@ class Registered:
 
 
 @dataclass(frozen=True, slots=True)
+class Rejected:
+    """What a rejection note did to one study. `images` counts those that it newly takes back and that are here."""
+
+    study_id: UUID
+    images: int
+    before: StudyState
+    after: StudyState
+
+
+@dataclass(frozen=True, slots=True)
 class Lease:
     """Who works, and for how long without a heartbeat."""
 
@@ -136,9 +156,9 @@ class Studies(Protocol):
     """Rows of studies, instances and jobs inside the current transaction."""
 
     # receive
-    def register(self, header: Header, association: UUID | None) -> Registered:
-        """File one instance, create patient, study and series as needed, restart the study's clock. A late image moves the study
-        back to receiving. Idempotent per (SOPInstanceUID, sha256)."""
+    def register(self, filed: Sequence[tuple[Header, UUID | None]]) -> tuple[Registered, ...]:
+        """File instances with their associations, create patients, studies and series as needed, restart the studies' clocks. A late
+        image moves its study back to receiving; another PatientID than the study's holds it. Idempotent per (SOPInstanceUID, sha256)."""
 
     def quarantined(self, stored: Stored, reason: str, association: UUID | None) -> None:
         """Note bytes that could not be understood."""
@@ -152,12 +172,25 @@ class Studies(Protocol):
         """Close what an earlier process of this listener left open; returns how many."""
 
     # assemble
-    def claim_quiet(self, quiet_s: float, limit: int, lease: Lease) -> tuple[Study, ...]:
-        """Studies in `receiving` that had no image for quiet_s and have no open association, with their series, oldest first."""
+    def claim_quiet(self, patience: Patience, limit: int, lease: Lease) -> tuple[Study, ...]:
+        """Studies in `receiving` that may be complete (quiet, no open association, or past the limit), with their series, oldest first."""
 
-    def freeze(self, study: Study, choice: SeriesChoice, is_phantom: bool, reason: str | None) -> UUID | None:
-        """Study → complete, revision n+1, older live jobs → superseded, a job row (ready; or unsupported with `reason` when set). Returns its id, or
-        None when nothing changed or a new image arrived since the study was claimed."""
+    def evidence(self, study: Study) -> Evidence:
+        """What the database knows for and against the study being complete; nothing yet of its series."""
+
+    def postpone(self, study: Study, verdict: Verdict, lease: Lease) -> bool:
+        """Free the study and look again after `verdict.wait_s`, with the reason; False when a new image arrived or somebody else holds it."""
+
+    def freeze(self, study: Study, choice: SeriesChoice, is_phantom: bool, reason: str | None, verdict: Verdict) -> UUID | None:
+        """Study → complete or partial, revision n+1, older live jobs → superseded, a job row (ready; or unsupported with `reason` when set) that
+        keeps the verdict. Returns its id, or None when nothing changed or a new image arrived since the study was claimed."""
+
+    def reject(self, note_study_uid: str, rejection: Rejection) -> tuple[Rejected, ...]:
+        """Bar what the note names in its own study and in others of the same patient: studies whose every image it takes back are withdrawn,
+        the others assembled again without them. Also for images that come later. Idempotent; audited. Returns what it did to each study."""
+
+    def withdraw_rejected(self, study: Study) -> bool:
+        """A claimed study of which every image is rejected → withdrawn, audited; False when a new image arrived since it was claimed."""
 
     # encode, draft
     def claim(self, step: Step, limit: int, lease: Lease) -> tuple[Job, ...]:
@@ -184,7 +217,7 @@ class Studies(Protocol):
     def reclaim_expired(self, max_attempts: int) -> int:
         """Hand back jobs and studies whose lease ran out (past max_attempts: failed, with a sentence); returns how many."""
 
-    def waiting(self, step: Step, quiet_s: float) -> int:
+    def waiting(self, step: Step, patience: Patience) -> int:
         """How many rows `step` could claim right now."""
 
 
@@ -195,7 +228,7 @@ class Delivery:
     id: UUID
     draft_id: UUID
     study_id: UUID
-    kind: str  # markdown
+    kind: str  # markdown, withdrawal
     attempts: int
 
 
@@ -205,7 +238,8 @@ class Deliveries(Protocol):
     def ask(self, draft_id: UUID, kind: str) -> None:
         """A delivery row (waiting). Idempotent per (draft, kind). Raises NotAllowed for a demo-only draft."""
 
-    def claim(self, limit: int, lease: Lease) -> tuple[Delivery, ...]: ...
+    def claim(self, limit: int, lease: Lease, kind: str | None = None) -> tuple[Delivery, ...]:
+        """Up to `limit` due rows, of every kind or of one."""
 
     def done(self, delivery: Delivery, lease: Lease) -> None:
         """Raises LeaseLost."""
@@ -251,6 +285,112 @@ class Rules(Protocol):
         """Examination date; the day of arrival where the header has none."""
 
 
+class StepStatus(StrEnum):
+    """Performed Procedure Step Status (0040,0252), PS3.3 C.4.14. COMPLETED and DISCONTINUED are final."""
+
+    IN_PROGRESS = "IN PROGRESS"
+    COMPLETED = "COMPLETED"
+    DISCONTINUED = "DISCONTINUED"
+
+    @property
+    def is_final(self) -> bool:
+        """True when the step can change no more."""
+        return self is not StepStatus.IN_PROGRESS
+
+
+@dataclass(frozen=True, slots=True)
+class PerformedStep:
+    """One performed procedure step as its modality creates it. Its studies may arrive before or after it."""
+
+    sop_uid: str
+    status: StepStatus
+    calling_aet: str
+    modality: str
+    study_uids: tuple[str, ...]
+    expected: tuple[str, ...]  # SOPInstanceUIDs that the Performed Series Sequence names
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepChange:
+    """What one N-SET says; None: not mentioned."""
+
+    status: StepStatus | None = None
+    expected: tuple[str, ...] | None = None
+    ended_at: datetime | None = None
+
+
+class StepAnswer(StrEnum):
+    """What creating or changing a performed step found."""
+
+    DONE = "done"
+    DUPLICATE = "duplicate"  # the instance exists already
+    UNKNOWN = "unknown"  # no such instance
+    FINAL = "final"  # completed or discontinued already: it may change no more
+
+
+class Performed(Protocol):
+    """Modality performed procedure steps (PS3.4 Annex F)."""
+
+    def create(self, step: PerformedStep) -> StepAnswer: ...
+
+    def change(self, sop_uid: str, change: StepChange) -> StepAnswer:
+        """Locks the step. A final status stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One composite object that somebody names."""
+
+    sop_class: str
+    sop_uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One archived object: what a commitment promises to keep."""
+
+    reference: Reference
+    path: str  # archive-relative
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment:
+    """One storage commitment that waits for its report, as claimed under a lease."""
+
+    id: UUID
+    transaction_uid: str
+    calling_aet: str
+    requested: tuple[Reference, ...]
+    attempts: int
+
+
+class Commitments(Protocol):
+    """Storage commitments that peers asked for (PS3.4 Annex J). Once asked, one is reported, or failed after a limit."""
+
+    def ask(
+        self, transaction_uid: str, calling_aet: str, host: str, requested: Sequence[Reference], association: UUID, lease: Lease
+    ) -> Commitment | None:
+        """Note the request, leased by the caller. Asked again it waits anew; None when somebody works on the same request right now."""
+
+    def claim(self, limit: int, lease: Lease, calling_aet: str | None = None) -> tuple[Commitment, ...]:
+        """Waiting ones under a lease: those that are due, or all of one peer that has just connected."""
+
+    def heartbeat(self, commitment: Commitment, lease: Lease) -> bool:
+        """Extend the lease; False when it belongs to somebody else now."""
+
+    def held(self, sop_uids: Sequence[str]) -> tuple[Held, ...]:
+        """Archived objects of these SOPInstanceUIDs."""
+
+    def reported(self, commitment: Commitment, failures: int, lease: Lease) -> None:
+        """The peer has confirmed the report, in which `failures` objects were refused. Raises LeaseLost."""
+
+    def give_back(self, commitment: Commitment, reason: str, delay_s: float, give_up_s: float, lease: Lease) -> bool:
+        """Due again after delay_s; failed when it was asked give_up_s ago or earlier: then False. Raises LeaseLost."""
+
+
 class Audit(Protocol):
     """Append-only trail. `detail` holds no patient data."""
 
@@ -271,6 +411,12 @@ class Work(Protocol):
 
     @property
     def deliveries(self) -> Deliveries: ...
+
+    @property
+    def performed(self) -> Performed: ...
+
+    @property
+    def commitments(self) -> Commitments: ...
 
     @property
     def audit(self) -> Audit: ...
@@ -316,7 +462,7 @@ class Doorbell(Protocol):
 class Ledger(Protocol):
     """The listener's own append-only record of acknowledged images, beside the database."""
 
-    def append(self, header: Header) -> None:
+    def append(self, headers: Sequence[Header]) -> None:
         """Durable when it returns. Raises StorageFull."""
 
 

@@ -1,8 +1,8 @@
 """The archive on disk: bytes as they came, under names made of their own hash. A final name holds whole, synced bytes or does not exist.
 
 incoming/                     files under way, locked by their writer; what a crash left is swept at start
-objects/ab/cd/<sha256>.dcm    archived instances
-quarantine/ab/cd/<sha256>.dcm what could not be understood
+objects/ab/<sha256>.dcm       archived instances
+quarantine/ab/<sha256>.dcm    what could not be understood
 features/ab/<job id>.safetensors
 """
 
@@ -15,9 +15,8 @@ import hashlib
 import os
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
 from uuid import UUID
 
 from pipeline.errors import BadInput, StorageFull
@@ -25,43 +24,47 @@ from pipeline.model import Stored
 
 INCOMING, OBJECTS, QUARANTINE, FEATURES = "incoming", "objects", "quarantine", "features"
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+SPOOL_BYTES = 1 << 20  # an object up to this size is written at once, when it is whole
+ROOM_EVERY_BYTES = 64 << 20  # how often a large object looks whether there is still room
+IOV_MAX = 1024
 
 
 class FileArchive:
-    """`ports.Archive` on a local folder; any number of processes may share it."""
+    """`ports.Archive` on a local folder; any number of processes may share it. `fsync=False` is for benchmarks: nothing is durable then."""
 
-    def __init__(self, root: Path, free_floor_bytes: int) -> None:
+    def __init__(self, root: Path, free_floor_bytes: int, free_floor_percent: float = 0.0, fsync: bool = True) -> None:
         self._root = root.absolute()
-        self._floor = free_floor_bytes
+        self._floor, self._floor_share = free_floor_bytes, free_floor_percent / 100
+        self.fsync = fsync
         self._made: set[Path] = set()
         self._lock = threading.Lock()
 
     def has_room(self) -> bool:
-        """False below the free-space floor."""
+        """False below the free-space floor: bytes, or a share of the file system, whichever is more."""
         with _storage("measured"):
-            self._folder(self._root)
-            room = os.statvfs(self._root)
-        return room.f_bavail * room.f_frsize >= self._floor
+            try:
+                room = os.statvfs(self._root)
+            except FileNotFoundError:
+                room = os.statvfs(self._folder(self._root))
+        return room.f_bavail >= max(self._floor / room.f_frsize, self._floor_share * room.f_blocks)
 
     def open(self) -> IncomingFile:
         """Start a file in `incoming/`. Raises StorageFull below the floor."""
-        if not self.has_room():
-            raise StorageFull(f"less than {self._floor} bytes are free for the archive: make space, then send again")
-        with _storage("written"):
-            return IncomingFile(self, self._folder(self._root / INCOMING) / f"{uuid.uuid4().hex}.part", OBJECTS)
+        self.check_room()
+        return IncomingFile(self)
 
-    def quarantine(self, data: bytes, reason: str) -> Stored:
-        """Keep bytes that cannot be understood, with the reason in a text file beside them. Idempotent. Raises StorageFull."""
-        with _storage("written"):
-            incoming = IncomingFile(self, self._folder(self._root / INCOMING) / f"{uuid.uuid4().hex}.part", QUARANTINE)
-        try:
-            incoming.write(data)
-            stored = incoming.commit()
-            with _storage("written"):
-                (self._root / stored.path).with_suffix(".txt").write_text(f"{reason}\n", encoding="utf-8")
-        finally:
-            incoming.discard()
-        return stored
+    def check_room(self) -> None:
+        """Raises StorageFull below the floor."""
+        if not self.has_room():
+            floor = f"{self._floor >> 20} MiB or {self._floor_share:.1%} of its file system"
+            raise StorageFull(f"less than {floor} is free for the archive: make space, then send again")
+
+    def settle(self, stored: Sequence[Stored]) -> None:
+        """Make the names of committed files durable, each folder once. Raises StorageFull."""
+        if self.fsync:
+            with _storage("synced"):
+                for folder in {(self._root / one.path).parent for one in stored}:
+                    sync_folder(folder)
 
     def path(self, relative: str) -> Path:
         """Absolute path of an archive-relative one. Refuses paths that leave the archive (BadInput)."""
@@ -83,6 +86,23 @@ class FileArchive:
         leftovers = list(folder.glob("*.part")) if folder.is_dir() else []
         return sum(1 for path in leftovers if _remove_unless_locked(path))
 
+    def create(self) -> tuple[Path, int]:
+        """A new file in `incoming/`, locked against the sweep, and its descriptor. Only IncomingFile calls this."""
+        temporary = self._folder(self._root / INCOMING) / f"{uuid.uuid4().hex}.part"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return temporary, descriptor
+
+    def file(self, temporary: Path, area: str, sha256: str, size_bytes: int) -> Stored:
+        """Give a synced temporary file its final name; a sound file that already has it stays. Only IncomingFile calls this."""
+        relative = f"{area}/{sha256[:2]}/{sha256}.dcm"
+        final = self._root / relative
+        self._folder(final.parent)
+        fresh = not (final.exists() and hash_file(final) == sha256)  # a file that rotted on disk is healed by sending it again
+        if fresh:
+            temporary.replace(final)
+        return Stored(relative, sha256, size_bytes, fresh)
+
     def _folder(self, folder: Path) -> Path:
         """Make a folder durable: each level is synced into its parent, at first use also what an earlier process may have left unsynced."""
         with self._lock:
@@ -94,57 +114,104 @@ class FileArchive:
                 self._made.add(folder)
         return folder
 
-    def file(self, temporary: Path, area: str, sha256: str, size_bytes: int) -> Stored:
-        """Give a synced temporary file its final name; a sound file that already has it stays. Only IncomingFile calls this."""
-        relative = f"{area}/{sha256[:2]}/{sha256[2:4]}/{sha256}.dcm"
-        final = self._root / relative
-        folder = self._folder(final.parent)
-        fresh = not (final.exists() and hash_file(final) == sha256)  # a file that rotted on disk is healed by sending it again
-        if fresh:
-            temporary.replace(final)
-        sync_folder(folder)  # also when it was there: another writer may have renamed and not synced yet
-        return Stored(relative, sha256, size_bytes, fresh)
-
 
 class IncomingFile:
-    """`ports.Incoming`: hashed while it is written, locked against the sweep until it is filed or discarded."""
+    """`ports.Incoming`: small objects wait in memory until they are committed, large ones go to `incoming/` while they arrive."""
 
-    def __init__(self, archive: FileArchive, temporary: Path, area: str) -> None:
-        self._archive, self._temporary, self._area = archive, temporary, area
-        self._file: BinaryIO | None = temporary.open("xb", buffering=0)
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+    def __init__(self, archive: FileArchive) -> None:
+        self._archive = archive
+        self._temporary: Path | None = None
+        self._descriptor = -1
+        self._parts: list[bytes | memoryview] = []  # hashed, not written yet
+        self._waiting = self._size = self._checked = 0  # bytes: of the parts, of all, when there was room last
         self._hash = hashlib.sha256()
-        self._size = 0
+        self._stored: Stored | None = None
+        self._over = False
 
-    def write(self, data: bytes) -> None:
-        """Append bytes. Raises StorageFull."""
+    def write(self, data: bytes | memoryview) -> None:
+        """Append bytes. Raises StorageFull, also once the disk falls below its floor."""
+        if self._over or self._stored is not None:
+            raise BadInput("this incoming file is already filed or discarded; open another one")
         self._hash.update(data)
+        self._parts.append(data)
+        self._waiting += len(data)
         self._size += len(data)
-        with _storage("written"):
-            rest = memoryview(data)
-            while rest:
-                rest = rest[self._open().write(rest) :]
+        if self._waiting > SPOOL_BYTES:
+            if self._size - self._checked > ROOM_EVERY_BYTES:
+                self._archive.check_room()
+                self._checked = self._size
+            self._flush()
 
     def commit(self) -> Stored:
-        """fsync, rename to the content-addressed final name, fsync the directory. Idempotent per content. Raises StorageFull."""
+        """fsync, then rename to the content-addressed final name; `Archive.settle` makes the name durable. Idempotent per content. Raises
+        StorageFull."""
+        return self._file(OBJECTS)
+
+    def quarantine(self, reason: str) -> Stored:
+        """Keep the bytes apart, durable when it returns, with the reason in a text file beside them. Idempotent. Raises StorageFull."""
+        if self._stored is None:
+            self._archive.check_room()
+            stored = self._file(QUARANTINE)
+        else:
+            stored = self._copy_to_quarantine(self._stored)
         with _storage("written"):
-            os.fsync(self._open().fileno())
-            stored = self._archive.file(self._temporary, self._area, self._hash.hexdigest(), self._size)
-        self.discard()
+            self._archive.path(stored.path).with_suffix(".txt").write_text(f"{reason}\n", encoding="utf-8")
+        self._archive.settle([stored])
         return stored
 
     def discard(self) -> None:
         """Remove the temporary file; nothing happens when it is filed already."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):  # a swept leftover is as good as a removed one
-                self._temporary.unlink(missing_ok=True)
-            self._file.close()
-            self._file = None
+        self._over = True
+        self._parts.clear()
+        if self._descriptor >= 0:
+            if self._temporary is not None:
+                with contextlib.suppress(OSError):  # a swept leftover is as good as a removed one
+                    self._temporary.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = -1
 
-    def _open(self) -> BinaryIO:
-        if self._file is None:
+    def _file(self, area: str) -> Stored:
+        if self._over or self._stored is not None:
             raise BadInput("this incoming file is already filed or discarded; open another one")
-        return self._file
+        self._flush()
+        assert self._temporary is not None
+        with _storage("written"):
+            if self._archive.fsync:
+                os.fsync(self._descriptor)
+            self._stored = self._archive.file(self._temporary, area, self._hash.hexdigest(), self._size)
+        self.discard()
+        return self._stored
+
+    def _flush(self) -> None:
+        """Write what waits."""
+        with _storage("written"):
+            if self._descriptor < 0:
+                self._temporary, self._descriptor = self._archive.create()
+            for start in range(0, len(self._parts), IOV_MAX):
+                _write_all(self._descriptor, self._parts[start : start + IOV_MAX])
+        self._parts.clear()
+        self._waiting = 0
+
+    def _copy_to_quarantine(self, filed: Stored) -> Stored:
+        """Filed already, then refused by the database: a second name, for nobody will ever look among the objects."""
+        copy = IncomingFile(self._archive)
+        try:
+            with _storage("read"), self._archive.path(filed.path).open("rb") as file:
+                while data := file.read(SPOOL_BYTES):
+                    copy.write(data)
+            return copy._file(QUARANTINE)
+        finally:
+            copy.discard()
+
+
+def _write_all(descriptor: int, parts: Sequence[bytes | memoryview]) -> None:
+    """All bytes of up to IOV_MAX parts; the kernel may take a part of them at a time."""
+    written = os.writev(descriptor, parts)
+    total = sum(len(part) for part in parts)
+    if written < total:
+        rest = memoryview(b"".join(parts))[written:]
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
 
 
 def hash_file(path: Path) -> str:

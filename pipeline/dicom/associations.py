@@ -10,11 +10,12 @@ import contextlib
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from pipeline import log, metrics
+from pipeline.dicom.intake import Intake
 from pipeline.errors import ServiceUnavailable
 from pipeline.model import Step
 from pipeline.ports import Doorbell, Store
@@ -34,15 +35,15 @@ class Record:
     row: UUID | None = None
     stored: bool = False
     connection_lost: bool = False
-    pending_bytes: int = 0  # of the message that is arriving
-    too_large: bool = False
+    intake: Intake | None = None
 
 
 class Associations:
     """The associations of one listener."""
 
-    def __init__(self, store: Store, listener: str, bell: Doorbell, round_s: float = 1.0) -> None:
+    def __init__(self, store: Store, listener: str, bell: Doorbell, round_s: float = 1.0, predecessors: Sequence[str] = ()) -> None:
         self._store, self._listener, self._bell, self._round_s = store, listener, bell, round_s
+        self._names = (listener, *predecessors)  # names under which nobody else runs now
         self._records: dict[int, Record] = {}
         self._closing: deque[tuple[UUID, str, bool]] = deque()
         self._orphans_closed = False
@@ -65,11 +66,13 @@ class Associations:
             self._thread.join(timeout=10 * self._round_s)
             self._thread = None
 
-    def begin(self, key: int, record: Record) -> None:
-        """An association was accepted."""
+    def begin(self, key: int, record: Record) -> int:
+        """An association was requested; returns how many there are with it."""
         with self._lock:
             self._records[key] = record
+            number = len(self._records)
         metrics.ASSOCIATIONS.inc()
+        return number
 
     def get(self, key: int) -> Record | None:
         """The record of an association that is under way."""
@@ -98,6 +101,8 @@ class Associations:
         if record is None:
             return
         metrics.ASSOCIATIONS.dec()
+        if record.intake is not None:
+            record.intake.discard()
         with record.lock:
             if record.row is not None:
                 self._closing.append((record.row, how, record.stored))
@@ -141,7 +146,7 @@ class Associations:
         with self._lock:
             if not self._orphans_closed:
                 with self._store.begin() as work:
-                    closed = work.studies.close_orphans(self._listener)
+                    closed = sum(work.studies.close_orphans(name) for name in self._names)
                 self._orphans_closed = True
                 if closed:
                     logger.info("orphans_closed", associations=closed)

@@ -10,7 +10,7 @@ import errno
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,21 +34,21 @@ class Entry:
 class FileLedger:
     """`ports.Ledger` in a folder. Appends from several threads share one fsync where they can. Lock order: sync, then write."""
 
-    def __init__(self, folder: Path, listener: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._folder, self._listener, self._now = folder, listener, now
+    def __init__(self, folder: Path, listener: str, now: Callable[[], datetime] = lambda: datetime.now(UTC), fsync: bool = True) -> None:
+        self._folder, self._listener, self._now, self._fsync = folder, listener, now, fsync
         self._write, self._sync = threading.Lock(), threading.Lock()
         self._descriptor: int | None = None
         self._day = ""
-        self._written = self._synced = self._lost = 0  # lines ever written, of these synced, and given up after a fault
+        self._written = self._synced = self._lost = 0  # writings ever made, of these synced, and given up after a fault
 
-    def append(self, header: Header) -> None:
+    def append(self, headers: Sequence[Header]) -> None:
         """Durable when it returns. Raises StorageFull."""
         now = self._now()
-        line, day = _line(header, now), now.strftime("%Y-%m-%d")
+        lines, day = b"".join(_line(header, now) for header in headers), now.strftime("%Y-%m-%d")
         try:
             if self._descriptor is None or day != self._day:
                 self._open(day)
-            self._settle(self._put(line))
+            self._settle(self._put(lines))
         except OSError as error:
             self._give_up()
             raise StorageFull(f"the ledger cannot be written ({os.strerror(error.errno or 0)}): mend its disk, then send again") from error
@@ -58,11 +58,11 @@ class FileLedger:
         with self._sync, self._write:
             self._close()
 
-    def _put(self, line: bytes) -> int:
-        """Write a line, not synced yet; returns its number."""
+    def _put(self, lines: bytes) -> int:
+        """Write lines, not synced yet; returns the number of this writing."""
         with self._write:
-            while line:
-                line = line[os.write(self._open_descriptor(), line) :]
+            while lines:
+                lines = lines[os.write(self._open_descriptor(), lines) :]
             self._written += 1
             return self._written
 
@@ -75,7 +75,8 @@ class FileLedger:
                 written, descriptor = self._written, self._open_descriptor()
             if number <= self._lost:  # after a failed fsync the kernel may call lost pages clean
                 raise OSError(errno.EIO, "another thread's append failed")
-            os.fsync(descriptor)
+            if self._fsync:
+                os.fsync(descriptor)
             self._synced = written
 
     def _open(self, day: str) -> None:

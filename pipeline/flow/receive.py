@@ -2,61 +2,67 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
-from pipeline import log, metrics
+from pipeline import log
 from pipeline.errors import BadInput, ServiceUnavailable, StorageFull
+from pipeline.flow.commit import GroupCommit
 from pipeline.model import Header, Step, Stored
-from pipeline.ports import Answer, Archive, Arrival, Filing, HeaderReader, Ledger, Store
+from pipeline.ports import Answer, Archive, Arrival, Filing, HeaderReader, Incoming, Ledger, Store
 
 logger = log.get(__name__)
-CONFLICT_FLAG = "sop-uid-conflict"
+OTHER_CLASS = "the data set is of another SOP class than the request; mend the sender"
+
+
+def no_note(arrival: Arrival, header: Header) -> None:
+    """For a listener that acts on no rejection notes."""
 
 
 @dataclass(frozen=True)
 class Receiving:
-    """What the step works with. An instance of it is the listener's receiver."""
+    """What the step works with. An instance of it is the listener's receiver. `noted` acts on an object that says something about others
+    (a rejection note) once its own row is committed."""
 
     store: Store
     archive: Archive
     ledger: Ledger
     read_header: HeaderReader
+    noted: Callable[[Arrival, Header], None] = no_note
+    commit: GroupCommit = field(init=False)
 
-    def __call__(self, arrival: Arrival) -> Answer:
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "commit", GroupCommit(self.store, self.archive, self.ledger))
+
+    def __call__(self, arrival: Arrival, content: Incoming) -> Answer:
         """Receive one instance."""
-        return receive(self, arrival)
+        return receive(self, arrival, content)
 
 
-def receive(ports: Receiving, arrival: Arrival) -> Answer:
+def receive(ports: Receiving, arrival: Arrival, content: Incoming) -> Answer:
     """File one instance. Idempotent: the same bytes again change nothing. Without room or database the answer is FULL."""
     try:
-        return _receive(ports, arrival)
+        return _receive(ports, arrival, content)
     except (StorageFull, ServiceUnavailable) as error:
         logger.warning("receive_refused", reason=str(error))
         return Answer.FULL
+    finally:
+        content.discard()
 
 
-def _receive(ports: Receiving, arrival: Arrival) -> Answer:
+def _receive(ports: Receiving, arrival: Arrival, content: Incoming) -> Answer:
     try:
         header = ports.read_header(arrival)
         if header.instance.sop_class != arrival.sop_class:
-            return _quarantine(ports, arrival, "the data set is of another SOP class than the request; mend the sender", Answer.MISMATCH)
-        filed = _filed(header, _archive(ports.archive, arrival))
-        conflict = _register(ports, filed, arrival)
+            return _quarantine(ports, arrival, content, OTHER_CLASS, Answer.MISMATCH)
+        stored = content.commit()
+        filed = _filed(header, stored)
+        registered = ports.commit(filed, stored, arrival.association)
     except BadInput as error:  # no usable header, or values that the database refuses
-        return _quarantine(ports, arrival, str(error), Answer.UNREADABLE)
-    ports.ledger.append(filed)
-    return Answer.ODD if conflict or filed.instance.flags else Answer.STORED
-
-
-def _archive(archive: Archive, arrival: Arrival) -> Stored:
-    incoming = archive.open()
-    try:
-        incoming.write(arrival.file_meta)
-        incoming.write(arrival.data_set)
-        return incoming.commit()
-    finally:
-        incoming.discard()
+        return _quarantine(ports, arrival, content, str(error), Answer.UNREADABLE)
+    ports.noted(arrival, filed)
+    odd = registered.filing is Filing.CONFLICT or registered.patient_differs or filed.instance.flags
+    return Answer.ODD if odd else Answer.STORED
 
 
 def _filed(header: Header, stored: Stored) -> Header:
@@ -64,22 +70,8 @@ def _filed(header: Header, stored: Stored) -> Header:
     return replace(header, instance=instance)
 
 
-def _register(ports: Receiving, header: Header, arrival: Arrival) -> bool:
-    """Commit the row; True when other bytes already stand under the same SOPInstanceUID, or the image names another patient."""
-    with ports.store.begin() as work:
-        registered = work.studies.register(header, arrival.association)
-        conflict = registered.filing is Filing.CONFLICT
-        if conflict:
-            work.audit.append(CONFLICT_FLAG, study_id=registered.study_id, sha256=header.instance.sha256)
-    if registered.filing is not Filing.SAME:
-        metrics.RECEIVED_BYTES.inc(header.instance.size_bytes)
-    return conflict or registered.patient_differs
-
-
-def _quarantine(ports: Receiving, arrival: Arrival, reason: str, answer: Answer) -> Answer:
-    if not ports.archive.has_room():
-        raise StorageFull("there is no room for bytes that cannot be understood: make space, then send again")
-    stored = ports.archive.quarantine(arrival.file_meta + arrival.data_set, reason)
+def _quarantine(ports: Receiving, arrival: Arrival, content: Incoming, reason: str, answer: Answer) -> Answer:
+    stored = content.quarantine(reason)
     with ports.store.begin() as work:
         work.studies.quarantined(stored, reason, arrival.association)
         work.audit.append(f"{Step.RECEIVE.value}_{answer.value}", sha256=stored.sha256)

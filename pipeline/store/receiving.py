@@ -1,44 +1,59 @@
-"""Receive: file one instance. Every association locks the study's row first, so that any number of them cannot deadlock."""
+"""Receive: file instances, one or a group in one transaction. The studies' rows are locked first and in one order, so that any number of
+associations cannot deadlock."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import date
 from uuid import UUID, uuid4
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from pipeline.errors import BadInput
 from pipeline.model import Header, Stored, StudyState
 from pipeline.ports import Filing, Registered
-from pipeline.store.repository import Repository, plain, plain_list
-from pipeline.store.tables import AssociationRow, InstanceRow, PatientRow, QuarantineRow, SeriesRow, StudyAssociationRow, StudyRow
+from pipeline.store.arriving import (
+    CONFLICTING,
+    FIND_SERIES,
+    INSERT_INSTANCE,
+    INSERT_LINK,
+    INSERT_SERIES,
+    KNOWN,
+    LOCK,
+    PATIENT_DIFFERS,
+    RESTART,
+    Arriving,
+    SeriesIds,
+    StudyFacts,
+    restart_values,
+)
+from pipeline.store.repository import Repository, plain
+from pipeline.store.tables import AssociationRow, InstanceRow, PatientRow, QuarantineRow, StudyRow
 
-CONFLICTING = "conflicting-bytes"
-PATIENT_DIFFERS = "patient-id-differs"
+__all__ = ["CONFLICTING", "PATIENT_DIFFERS", "Receiving"]
+
 CONFLICT_REASON = "other bytes arrived under a known SOPInstanceUID; they are kept beside the first, which is the one that is read"
 PATIENT_REASON = "an image names another PatientID than the first one of the study; look whether two patients are mixed, then go on or withdraw"
 REOPENED = frozenset({StudyState.COMPLETE, StudyState.PARTIAL})
+HOLDABLE = frozenset({StudyState.RECEIVING, *REOPENED})
+SERIES_IDS = SeriesIds()
 
 
 class Receiving(Repository):
     """The receive step's rows."""
 
-    def register(self, header: Header, association: UUID | None) -> Registered:
-        """File one instance; see the Studies port."""
-        study, patient_id = self._study(header)
-        differs = plain(header.patient.patient_id) != patient_id
-        series_id = self._series_id(study.id, header)
-        filing = self._file(study.id, series_id, header, association, (PATIENT_DIFFERS,) if differs else ())
-        if filing is Filing.NEW:
-            self._restart_clock(study, header)
-            self._link(study.id, association)
-        elif filing is Filing.CONFLICT and study.state != StudyState.HELD:
-            self.session.execute(update(StudyRow).where(StudyRow.id == study.id).values(reason=CONFLICT_REASON))
-        if differs and filing is not Filing.SAME and study.state != StudyState.HELD:
-            self.session.execute(update(StudyRow).where(StudyRow.id == study.id).values(reason=PATIENT_REASON))
-        return Registered(study.id, filing, differs)
+    def register(self, filed: Sequence[tuple[Header, UUID | None]]) -> tuple[Registered, ...]:
+        """File instances; see the Studies port."""
+        studies = self._needed([header for header, _ in filed], sorted({one for _, one in filed if one is not None}))
+        arriving = [Arriving(header, association, studies[plain(header.instance.study_uid)]) for header, association in filed]
+        self._find_series(arriving)
+        self._file(sorted(arriving, key=lambda one: one.sop_uid))  # everybody inserts in this order: nobody deadlocks
+        for study in studies.values():
+            self._restart_clock(study, [one for one in arriving if one.study is study])
+        self._link(arriving)
+        return tuple(Registered(one.study.id, one.filing, one.patient_differs) for one in arriving)
 
     def quarantined(self, stored: Stored, reason: str, association: UUID | None) -> None:
         """Note bytes that could not be understood."""
@@ -61,26 +76,21 @@ class Receiving(Repository):
         closed = self.session.execute(update(AssociationRow).where(orphans).values(closed_at=func.now(), how="lost").returning(AssociationRow.id))
         return len(closed.all())
 
-    def _study(self, header: Header) -> tuple[StudyRow, str]:
-        """The study's row, locked until the end of the transaction, and its patient's PatientID."""
-        found = self._locked(header)
-        if found is None:
-            self._create(header)
-            found = self._locked(header)
-        if found is None:
+    def _needed(self, headers: Sequence[Header], associations: Sequence[UUID]) -> dict[str, StudyFacts]:
+        """The studies' rows by StudyInstanceUID, locked until the end of the transaction in the order of their UIDs."""
+        needed = {plain(header.instance.study_uid): header for header in reversed(headers)}
+        found = self._locked(needed, associations)
+        if missing := sorted(needed.keys() - found.keys()):
+            for uid in missing:
+                self._create(needed[uid])
+            found = self._locked(needed, associations)  # in order again: others may have come between
+        if needed.keys() - found.keys():
             raise BadInput("a study vanished while its image was registered; send the image again")
         return found
 
-    def _locked(self, header: Header) -> tuple[StudyRow, str] | None:
-        query = (
-            select(StudyRow, PatientRow.patient_id)
-            .join(PatientRow, PatientRow.id == StudyRow.patient_id)
-            .where(StudyRow.study_uid == plain(header.instance.study_uid))
-            .with_for_update(of=StudyRow, key_share=True)
-            .execution_options(populate_existing=True)
-        )
-        found = self.session.execute(query).one_or_none()
-        return None if found is None else (found[0], found[1])
+    def _locked(self, uids: Iterable[str], associations: Sequence[UUID]) -> dict[str, StudyFacts]:
+        rows = self.session.connection().execute(LOCK, {"uids": sorted(uids), "associations": associations})
+        return {row.study_uid: row for row in rows}
 
     def _create(self, header: Header) -> None:
         """Patient and study, unless another association was faster."""
@@ -93,92 +103,109 @@ class Receiving(Repository):
             "indication": plain(header.indication),
             "station": plain(header.station),
             "priority": int(header.priority),
+            "text_guess": header.text_guess,
         }
         self.session.execute(insert(StudyRow).values(**values).on_conflict_do_nothing())
 
     def _patient(self, header: Header) -> UUID:
+        """The row of this PatientID and issuer; one for the study alone where there is no id (two strangers without an id are not one patient), or
+        where the id belongs to somebody born on another day."""
+        patient, own = header.patient, plain(header.instance.study_uid)
+        patient_id, issuer = plain(patient.patient_id), plain(patient.issuer)
+        row_id, born = self._patient_row(header, patient_id, issuer if patient_id else own)
+        if born is not None and patient.birth_date is not None and born != patient.birth_date:
+            row_id, _ = self._patient_row(header, patient_id, own)
+        return row_id
+
+    def _patient_row(self, header: Header, patient_id: str, issuer: str) -> tuple[UUID, date | None]:
+        """Id and birth date of a patient's row, made if it is not there. A rightly labelled name takes the place of a guess."""
         patient = header.patient
-        key = {"patient_id": plain(patient.patient_id), "issuer": plain(patient.issuer)}
-        if not key["patient_id"]:  # two strangers without an id are not one patient
-            key["issuer"] = plain(header.instance.study_uid)
-        rest = {"name": plain(patient.name), "name_guess": patient.name_guess, "birth_date": patient.birth_date, "sex": plain(patient.sex)}
-        self.session.execute(insert(PatientRow).values(**key, **rest).on_conflict_do_nothing())
-        return self.session.execute(select(PatientRow.id).filter_by(**key)).scalar_one()
+        named = {"name": plain(patient.name), "name_charset": plain(patient.name_charset), "name_guess": patient.name_guess}
+        rest = {"birth_date": patient.birth_date, "sex": plain(patient.sex)}
+        row = insert(PatientRow).values(patient_id=patient_id, issuer=issuer, **named, **rest)
+        guessed = PatientRow.name_guess & PatientRow.name_confirmed_at.is_(None) & ~row.excluded.name_guess
+        guessed &= or_(PatientRow.birth_date.is_(None), row.excluded.birth_date.is_(None), PatientRow.birth_date == row.excluded.birth_date)
+        better = {name: getattr(row.excluded, name) for name in named}
+        self.session.execute(row.on_conflict_do_update(index_elements=["patient_id", "issuer"], set_=better, where=guessed))
+        query = select(PatientRow.id, PatientRow.birth_date).filter_by(patient_id=patient_id, issuer=issuer)
+        row_id, born = self.session.execute(query).one()
+        return row_id, born
 
-    def _series_id(self, study_id: UUID, header: Header) -> UUID:
-        key = {"study_id": study_id, "series_uid": plain(header.instance.series_uid)}
-        known = self.session.execute(select(SeriesRow.id).filter_by(**key)).scalar_one_or_none()
-        if known is not None:
-            return known
-        values = {
-            "modality": plain(header.instance.modality),
-            "description": plain(header.series_description),
-            "body_part": plain(header.body_part),
-            "kernel": plain(header.kernel),
-            "thickness_mm": header.thickness_mm,
-        }
-        return self.session.execute(insert(SeriesRow).values(**key, **values).returning(SeriesRow.id)).scalar_one()
+    def _find_series(self, arriving: Sequence[Arriving]) -> None:
+        """Give each its series row's id; the lock on the study keeps others from making the same series."""
+        known = {key: SERIES_IDS.get(key) for key in (one.series_key for one in arriving)}
+        if None in known.values():
+            keys = {"studies": sorted({study for study, _ in known}), "uids": sorted({uid for _, uid in known})}
+            found = {(study, uid): series_id for study, uid, series_id in self.session.connection().execute(FIND_SERIES, keys)}
+            SERIES_IDS.remember(found)
+            known |= found
+        for one in arriving:
+            if known[one.series_key] is None:
+                known[one.series_key] = self.session.connection().execute(INSERT_SERIES, one.series_values()).scalar_one()
+            one.series_id = known[one.series_key]
 
-    def _file(self, study_id: UUID, series_id: UUID, header: Header, association: UUID | None, flags: tuple[str, ...]) -> Filing:
-        """Insert the instance. The second look is for another *study's* association that inserted the same SOPInstanceUID meanwhile."""
-        instance = header.instance
+    def _file(self, arriving: Sequence[Arriving]) -> None:
+        """Insert the instances: first as new, which most are; then, with a look at what is there, those that were not taken. The further looks are
+        for *another study's* association that inserted the same SOPInstanceUID meanwhile."""
+        firsts = {one.sop_uid: one for one in reversed(arriving)}
+        left = self._insert([one for one in arriving if firsts[one.sop_uid] is one]) + [one for one in arriving if firsts[one.sop_uid] is not one]
         for _ in range(3):
-            known = set(self.session.scalars(select(InstanceRow.sha256).where(InstanceRow.sop_uid == plain(instance.sop_uid))))
-            if instance.sha256 in known:
-                return Filing.SAME
-            marks = (*instance.flags, *flags, CONFLICTING) if known else (*instance.flags, *flags)
-            values = _instance_values(header) | {"study_id": study_id, "series_id": series_id, "association_id": association}
-            values |= {"is_first": not known, "flags": plain_list(marks)}
-            if self.session.execute(insert(InstanceRow).values(**values).on_conflict_do_nothing().returning(InstanceRow.id)).first():
-                return Filing.CONFLICT if known else Filing.NEW
-        raise BadInput("the same SOPInstanceUID arrived three times at once with different bytes; send the image again")
+            if not left:
+                return
+            left = self._insert(self._unknown(left))
+        if left:
+            raise BadInput("the same SOPInstanceUID arrived three times at once with different bytes; send the image again")
 
-    def _restart_clock(self, study: StudyRow, header: Header) -> None:
-        """A new image: count it, take the study back from whoever assembles it, and reopen it unless an operator holds it."""
-        state = StudyState(study.state)
-        values: dict[str, Any] = {
-            "images": StudyRow.images + 1,
-            "last_received": func.clock_timestamp(),  # not now(): that is when the transaction began, before it waited for the lock
-            "due_at": func.now(),
-            "attempts": 0,
-            "lease_owner": None,
-            "lease_until": None,
-            "priority": min(study.priority, int(header.priority)),
-            "state": state.move(StudyState.RECEIVING) if state in REOPENED else state,
-        }
-        self.session.execute(update(StudyRow).where(StudyRow.id == study.id).values(**values, **_missing(study, header)))
+    def _insert(self, new: Sequence[Arriving]) -> list[Arriving]:
+        """Those whose rows the database did not take."""
+        if not new:
+            return []
+        made = {tuple(row) for row in self.session.connection().execute(INSERT_INSTANCE, [one.values() for one in new])}
+        return [one for one in new if (one.sop_uid, one.sha256) not in made]
 
-    def _link(self, study_id: UUID, association: UUID | None) -> None:
-        if association is not None:
-            self.session.execute(insert(StudyAssociationRow).values(study_id=study_id, association_id=association).on_conflict_do_nothing())
+    def _unknown(self, arriving: Sequence[Arriving]) -> list[Arriving]:
+        """Those whose bytes are not there yet; each learns what it is beside those that are."""
+        known: dict[str, set[str]] = defaultdict(set)
+        for sop_uid, sha256 in self.session.connection().execute(KNOWN, {"uids": sorted({one.sop_uid for one in arriving})}):
+            known[sop_uid].add(sha256)
+        new = []
+        for one in arriving:
+            hashes = known[one.sop_uid]
+            one.filing = Filing.SAME if one.sha256 in hashes else Filing.CONFLICT if hashes else Filing.NEW
+            if one.filing is not Filing.SAME:
+                new.append(one)
+                hashes.add(one.sha256)
+        return new
 
+    def _restart_clock(self, study: StudyFacts, arrived: Sequence[Arriving]) -> None:
+        """New images: count them, take the study back from whoever assembles it, and reopen it unless an operator holds or withdrew it."""
+        fresh = [one for one in arrived if one.filing is not Filing.SAME]
+        new = [one.header for one in fresh if one.filing is Filing.NEW]
+        state, reason = StudyState(study.state), None
+        reopens = bool(new) and (state in REOPENED or study.rejected_at is not None)
+        if reopens:
+            state = state.move(StudyState.RECEIVING)
+        if any(one.filing is Filing.CONFLICT for one in fresh) and state is not StudyState.HELD:
+            reason = CONFLICT_REASON
+        if state in HOLDABLE and self._is_mixed(study, fresh):
+            state, reason = state.move(StudyState.HELD), PATIENT_REASON
+        if new:
+            self.session.connection().execute(RESTART, restart_values(study, new, state, reason, reopens))
+        elif reason:
+            changed = update(StudyRow).where(StudyRow.id == study.id).values(state=state.value, reason=reason)
+            self.session.execute(changed if state.value == study.state else changed.values(lease_owner=None, lease_until=None))
 
-def _missing(study: StudyRow, header: Header) -> Mapping[str, object]:
-    """What an earlier object of the study (a dose report, a localizer) did not say and this one does."""
-    said = {
-        "accession": plain(header.accession),
-        "study_date": header.study_date,
-        "description": plain(header.study_description),
-        "indication": plain(header.indication),
-        "station": plain(header.station),
-    }
-    return {name: value for name, value in said.items() if value and not getattr(study, name)}
+    def _is_mixed(self, study: StudyFacts, fresh: Sequence[Arriving]) -> bool:
+        """True when an image names a patient and no earlier one of the study named another than the first: a person must look, once."""
+        if not any(one.patient_differs and one.header.patient.patient_id for one in fresh):
+            return False
+        seen = select(InstanceRow.id).where(InstanceRow.study_id == study.id, InstanceRow.flags.contains([PATIENT_DIFFERS]))
+        mine = InstanceRow.sop_uid.not_in([one.sop_uid for one in fresh])
+        return self.session.execute(seen.where(mine).limit(1)).first() is None
 
-
-def _instance_values(header: Header) -> dict[str, Any]:
-    instance = header.instance
-    return {
-        "sop_uid": plain(instance.sop_uid),
-        "sop_class": plain(instance.sop_class),
-        "transfer_syntax": plain(instance.transfer_syntax),
-        "modality": plain(instance.modality),
-        "sha256": instance.sha256,
-        "size_bytes": instance.size_bytes,
-        "path": plain(instance.path),
-        "instance_number": instance.instance_number,
-        "rows": instance.rows,
-        "columns": instance.columns,
-        "position_mm": None if instance.position_mm is None else list(instance.position_mm),
-        "orientation": None if instance.orientation is None else list(instance.orientation),
-        "image_type": plain_list(instance.image_type),
-    }
+    def _link(self, arriving: Sequence[Arriving]) -> None:
+        """Note which association brought images of which study."""
+        pairs = {(one.study.id, one.association) for one in arriving if one.filing is Filing.NEW and one.association not in (None, *one.study.linked)}
+        if pairs:
+            rows = [{"study_id": study_id, "association_id": association} for study_id, association in sorted(pairs)]
+            self.session.connection().execute(INSERT_LINK, rows)

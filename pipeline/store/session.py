@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from typing import cast
 
-from sqlalchemy import URL, create_engine, make_url, text
-from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, StatementError
+import psycopg
+from sqlalchemy import URL, create_engine, event, make_url, text
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, DisconnectionError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from pipeline.errors import BadInput, PipelineError, ServiceUnavailable
 from pipeline.store.audit import PgAudit
+from pipeline.store.commitments import PgCommitments
 from pipeline.store.deliveries import PgDeliveries
+from pipeline.store.performed import PgPerformed
 from pipeline.store.reports import PgReports
 from pipeline.store.rules import PgRules
 from pipeline.store.studies import PgStudies
@@ -53,6 +60,20 @@ def translate(error: StatementError | PoolTimeout, url: URL) -> PipelineError:
     return ServiceUnavailable(f"{where} does not answer ({kind}); check that PostgreSQL runs and that CTREPORT_DATABASE_URL is right")
 
 
+def _check_alive(connection: DBAPIConnection, record: ConnectionPoolEntry, proxy: PoolProxiedConnection) -> None:
+    """Before a pooled connection is used: where the server has said something meanwhile (that it ends the connection, as a rule), ask it; the
+    pool then takes another. Not asked each time: that would cost every image a round trip. Raises DisconnectionError."""
+    driver = cast("psycopg.Connection[tuple[object, ...]]", record.dbapi_connection)
+    try:
+        waiting = select.poll()
+        waiting.register(driver.fileno(), select.POLLIN)
+        if waiting.poll(0):
+            driver.execute(b"SELECT 1")
+            driver.rollback()
+    except (psycopg.Error, ValueError) as error:  # ValueError: its descriptor is closed
+        raise DisconnectionError from error
+
+
 class PgWork:
     """One transaction on PostgreSQL: the repositories share its session."""
 
@@ -80,6 +101,16 @@ class PgWork:
         return PgDeliveries(self.session)
 
     @cached_property
+    def performed(self) -> PgPerformed:
+        """Performed procedure steps."""
+        return PgPerformed(self.session)
+
+    @cached_property
+    def commitments(self) -> PgCommitments:
+        """Storage commitments."""
+        return PgCommitments(self.session)
+
+    @cached_property
     def audit(self) -> PgAudit:
         """The append-only trail."""
         return PgAudit(self.session)
@@ -95,7 +126,6 @@ class PgStore:
             pool_size=pool_size,
             max_overflow=pool_size,
             pool_timeout=30,
-            pool_pre_ping=True,
             hide_parameters=True,  # parameters hold patient data
             connect_args={
                 "connect_timeout": connect_timeout_s,
@@ -109,6 +139,7 @@ class PgStore:
                 f"-c idle_in_transaction_session_timeout={2 * statement_timeout_ms}",
             },
         )
+        event.listen(self._engine, "checkout", _check_alive)
 
     @contextmanager
     def begin(self) -> Iterator[PgWork]:

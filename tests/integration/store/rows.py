@@ -16,6 +16,7 @@ from pipeline.model import (
     Checked,
     Draft,
     DraftSource,
+    Evidence,
     Finding,
     Generation,
     Header,
@@ -23,17 +24,22 @@ from pipeline.model import (
     Instance,
     Job,
     JobState,
+    Patience,
     Patient,
     Report,
     SeriesChoice,
     Severity,
     Step,
     Study,
+    Verdict,
+    VerdictKind,
 )
 from pipeline.ports import Filing, Lease
 from pipeline.store.session import PgStore
 
 ME, OTHER = Lease("me", 60.0), Lease("other", 60.0)
+NOW = Patience(quiet_s=0.0, settle_s=0.0, patience_s=0.0, force_after_s=3600.0)
+COMPLETE = Verdict(VerdictKind.COMPLETE, Evidence(quiet_s=60.0, age_s=60.0))
 NAME = "张^小东"
 TERM = Hit("term", 1, Severity.REPLACED, "检查所见", 2, 5, "毛玻璃 → 磨玻璃", "毛玻璃")
 
@@ -80,14 +86,14 @@ def send(store: PgStore, *headers: Header, association: UUID | None = None) -> l
     filings = []
     for one in headers:
         with store.begin() as work:
-            filings.append(work.studies.register(one, association).filing)
+            filings.append(work.studies.register([(one, association)])[0].filing)
     return filings
 
 
 def quiet(store: PgStore, limit: int = 10, lease: Lease = ME) -> tuple[Study, ...]:
     """Claim what is quiet now."""
     with store.begin() as work:
-        return work.studies.claim_quiet(0.0, limit, lease)
+        return work.studies.claim_quiet(NOW, limit, lease)
 
 
 def choice(study: Study, region: str = "chest") -> SeriesChoice:
@@ -99,7 +105,7 @@ def freeze(store: PgStore, reason: str | None = None) -> UUID | None:
     """Claim the one quiet study and freeze it."""
     (study,) = quiet(store)
     with store.begin() as work:
-        return work.studies.freeze(study, choice(study), False, reason)
+        return work.studies.freeze(study, choice(study), False, reason, COMPLETE)
 
 
 def ready_job(store: PgStore, study: str = "1.2.3", images: int = 3) -> UUID:

@@ -21,7 +21,7 @@ def test_a_quiet_study_comes_with_its_series_in_slice_order(store: PgStore) -> N
 def test_a_study_with_a_recent_image_is_not_quiet(store: PgStore) -> None:
     rows.send(store, rows.header(1))
     with store.begin() as work:
-        assert work.studies.claim_quiet(60.0, 10, ME) == ()
+        assert work.studies.claim_quiet(replace(rows.NOW, quiet_s=60.0), 10, ME) == ()
 
 
 def test_oldest_first_and_each_study_once(store: PgStore) -> None:
@@ -52,7 +52,7 @@ def test_an_image_between_claim_and_freeze_wins(store: PgStore) -> None:
     (study,) = rows.quiet(store)
     rows.send(store, rows.header(2))
     with store.begin() as work:
-        assert work.studies.freeze(study, rows.choice(study), False, None) is None
+        assert work.studies.freeze(study, rows.choice(study), False, None, rows.COMPLETE) is None
     assert rows.count(store, "jobs") == 0
     (again,) = rows.quiet(store, lease=OTHER)  # the new image freed the lease
     assert again.images == 2
@@ -66,11 +66,11 @@ def test_freeze_waits_for_an_image_in_flight_and_then_steps_back(store: PgStore)
     def freeze() -> object:
         with store.begin() as work:
             started.set()
-            return work.studies.freeze(study, rows.choice(study), False, None)
+            return work.studies.freeze(study, rows.choice(study), False, None, rows.COMPLETE)
 
     with ThreadPoolExecutor(1) as pool:
         with store.begin() as late:
-            late.studies.register(rows.header(2), None)
+            late.studies.register([(rows.header(2), None)])
             frozen = pool.submit(freeze)
             assert started.wait(10)
             assert wait([frozen], timeout=0.2).not_done  # it waits for the study's row
@@ -84,9 +84,9 @@ def test_two_freezers_make_one_job(store: PgStore) -> None:
     rows.expire(store, "studies")
     (fast,) = rows.quiet(store, lease=OTHER)
     with store.begin() as work:
-        assert work.studies.freeze(fast, rows.choice(fast), False, None) is not None
+        assert work.studies.freeze(fast, rows.choice(fast), False, None, rows.COMPLETE) is not None
     with store.begin() as work:
-        assert work.studies.freeze(slow, rows.choice(slow), False, None) is None
+        assert work.studies.freeze(slow, rows.choice(slow), False, None, rows.COMPLETE) is None
     assert rows.count(store, "jobs") == 1
 
 
@@ -97,7 +97,7 @@ def test_a_late_image_that_changes_no_chosen_file_makes_no_revision(store: PgSto
     series = study.series[0]
     same = SeriesChoice((replace(series, instances=series.instances[:3]),), ((series.series_uid, "a fourth image is a localizer"),), "chest")
     with store.begin() as work:
-        assert work.studies.freeze(study, same, False, None) is None
+        assert work.studies.freeze(study, same, False, None, rows.COMPLETE) is None
     assert rows.one(store, "SELECT state, revision FROM studies") == {"state": "complete", "revision": 1}
 
 

@@ -57,7 +57,7 @@ def test_an_expired_delivery_waits_again(store: PgStore) -> None:
     claimed(store)
     rows.expire(store, "deliveries")
     with store.begin() as work:
-        assert work.studies.waiting(Step.DELIVER, 0.0) == 1
+        assert work.studies.waiting(Step.DELIVER, rows.NOW) == 1
         assert work.studies.reclaim_expired(5) == 1
     assert len(claimed(store)) == 1
 

@@ -153,7 +153,7 @@ def test_waiting_counts_what_each_step_could_claim(store: PgStore) -> None:
     rows.ready_job(store, "1.2.3")
     rows.send(store, rows.header(1, "1.2.4"))
     with store.begin() as work:
-        counts = {step: work.studies.waiting(step, 0.0) for step in Step}
+        counts = {step: work.studies.waiting(step, rows.NOW) for step in Step}
     assert {step: rows_ for step, rows_ in counts.items() if rows_} == {Step.ASSEMBLE: 1, Step.ENCODE: 1}
 
 

@@ -1,22 +1,24 @@
 import pytest
 from sqlalchemy import Select, select, text
 
-from pipeline.model import Step
-from pipeline.store.assembling import is_quiet
+from pipeline.model import Patience, Step
 from pipeline.store.deliveries import is_due
+from pipeline.store.evidence import is_candidate
 from pipeline.store.jobs import claimable
 from pipeline.store.session import PgStore
 from pipeline.store.tables import DeliveryRow, StudyRow
 
 QUERIES: dict[str, Select[object]] = {
     "ix_jobs_claim": claimable(Step.ENCODE),
-    "ix_studies_quiet": select(StudyRow.id).where(is_quiet(30.0)).order_by(StudyRow.last_received),
+    "ix_studies_quiet": select(StudyRow.id).where(is_candidate(Patience(30.0, 3.0, 300.0, 3600.0))).order_by(StudyRow.last_received),
     "ix_deliveries_claim": select(DeliveryRow.id).where(is_due()).order_by(DeliveryRow.due_at),
 }
 STATEMENTS = {
     "ix_jobs_lease_until": "SELECT * FROM jobs WHERE lease_until < now()",
     "ix_studies_lease_until": "SELECT * FROM studies WHERE lease_until < now()",
     "ix_dose_events_patient_id_exam_date": "SELECT * FROM dose_events WHERE patient_id = gen_random_uuid() AND exam_date > now()",
+    "uq_rejections_sop_uid_ko_sop_uid": "SELECT * FROM instances i WHERE EXISTS (SELECT FROM rejections r WHERE r.sop_uid = i.sop_uid)",
+    "ix_performed_step_studies_study_uid": "SELECT * FROM performed_step_studies WHERE study_uid = '1.2.3'",
     "uq_studies_study_uid": "SELECT * FROM finished_reports WHERE study_uid = '1.2.3'",
     "uq_reports_study_id_revision_department": "SELECT * FROM finished_reports WHERE study_uid = '1.2.3'",
 }

@@ -101,12 +101,13 @@ def test_moving_rows_are_not_stuck_and_forgotten_ones_are(store: PgStore) -> Non
     rows.ready_job(store, "1.2.3")
     rows.ready_job(store, "1.2.4")
     rows.send(store, rows.header(1, "1.2.5"))
-    assert queries.stuck(store, 60.0) == []
+    assert queries.stuck(store, 60.0, rows.NOW) == []
     rows.claim(store, limit=1)
-    assert [(one.what, one.state) for one in queries.stuck(store, 0.0)] == [("study", "receiving")]  # the other job waits behind the first
+    assert [(one.what, one.state) for one in queries.stuck(store, 0.0, rows.NOW)] == [("study", "receiving")]  # the other job waits behind the first
     rows.expire(store, "jobs")
-    assert sorted((one.what, one.state) for one in queries.stuck(store, 0.0)) == [("job", "encoding"), ("job", "ready"), ("study", "receiving")]
-    assert all(UUID(one.id) and one.reason for one in queries.stuck(store, 0.0))
+    found = sorted((one.what, one.state) for one in queries.stuck(store, 0.0, rows.NOW))
+    assert found == [("job", "encoding"), ("job", "ready"), ("study", "receiving")]
+    assert all(UUID(one.id) and one.reason for one in queries.stuck(store, 0.0, rows.NOW))
 
 
 def test_retry_needs_a_failed_or_unsupported_job(store: PgStore) -> None:

@@ -1,11 +1,12 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import date
 from uuid import uuid4
 
 import pytest
 
 from pipeline.errors import IllegalMove
-from pipeline.model import Patient, Priority, Stored
+from pipeline.model import Header, Patient, Priority, Stored
 from pipeline.ports import Filing
 from pipeline.store import operator
 from pipeline.store.receiving import CONFLICTING, PATIENT_DIFFERS
@@ -76,10 +77,63 @@ def test_another_patient_id_in_one_study_is_flagged_and_the_first_patient_stays(
     assert rows.one(store, "SELECT flags FROM instances WHERE instance_number = 2")["flags"] == [PATIENT_DIFFERS]
 
 
+def test_another_patient_in_one_study_holds_it_until_a_person_releases_it_once(store: PgStore) -> None:
+    rows.send(store, rows.header(1), rows.header(2, patient_id="P-2"))
+    held = rows.one(store, "SELECT state, reason FROM studies")
+    assert held["state"] == "held"
+    assert "PatientID" in held["reason"]
+    operator.release(store, "1.2.3")
+    rows.send(store, rows.header(3, patient_id="P-2"))
+    assert rows.one(store, "SELECT state FROM studies")["state"] == "receiving"
+
+
+def test_an_image_without_a_patient_id_is_flagged_and_holds_nothing(store: PgStore) -> None:
+    rows.send(store, rows.header(1), rows.header(2, patient_id=""))
+    assert rows.one(store, "SELECT state FROM studies")["state"] == "receiving"
+    assert rows.one(store, "SELECT flags FROM instances WHERE instance_number = 2")["flags"] == [PATIENT_DIFFERS]
+
+
+def test_a_group_files_each_as_if_it_had_come_alone(store: PgStore) -> None:
+    group = [rows.header(1), rows.header(2), rows.header(1), rows.header(1, content="x"), rows.header(1, "1.2.4"), rows.header(3, patient_id="P-2")]
+    association = uuid4()
+    with store.begin() as work:
+        found = work.studies.register([(one, association) for one in group])
+    assert [one.filing for one in found] == [Filing.NEW, Filing.NEW, Filing.SAME, Filing.CONFLICT, Filing.NEW, Filing.NEW]
+    assert [one.patient_differs for one in found] == [False] * 5 + [True]
+    assert rows.one(store, "SELECT images, state FROM studies WHERE study_uid = '1.2.3'") == {"images": 3, "state": "held"}
+    assert (rows.count(store, "instances"), rows.count(store, "study_associations")) == (5, 2)
+
+
+def test_eight_threads_with_groups_over_the_same_studies_lose_and_double_nothing(store: PgStore) -> None:
+    images = [rows.header(number, f"1.2.{study}") for study in range(4) for number in range(1, 11)]
+    groups = [images[start::8] for start in range(8)] + [images[::-1][start : start + 5] for start in range(0, 40, 5)]
+
+    def register(group: list[Header]) -> list[Filing]:
+        with store.begin() as work:
+            return [found.filing for found in work.studies.register([(one, None) for one in group])]
+
+    with ThreadPoolExecutor(8) as pool:
+        filings = [filing for found in pool.map(register, groups) for filing in found]
+    assert (filings.count(Filing.NEW), filings.count(Filing.SAME)) == (40, 40)
+    assert rows.one(store, "SELECT sum(images) AS n FROM studies")["n"] == rows.count(store, "instances") == 40
+
+
 def test_strangers_without_an_id_are_two_patients(store: PgStore) -> None:
     rows.send(store, rows.header(1, "1.2.3", patient_id=""), rows.header(1, "1.2.4", patient_id=""), rows.header(2, "1.2.4", patient_id=""))
     assert rows.count(store, "patients") == 2
     assert rows.one(store, "SELECT count(*) AS n FROM instances WHERE flags <> '[]'")["n"] == 0
+
+
+def test_two_people_with_one_patient_id_and_different_birth_dates_are_two_patients(store: PgStore) -> None:
+    def born(study: str, day: date | None) -> Header:
+        one = rows.header(1, study)
+        return replace(one, patient=replace(one.patient, birth_date=day, name=f"name^{study}"))
+
+    rows.send(store, born("1.2.3", date(1970, 1, 1)), born("1.2.4", date(1950, 5, 5)), born("1.2.5", None), born("1.2.6", date(1970, 1, 1)))
+    found = rows.one(store, "SELECT count(DISTINCT patient_id) AS people, count(*) AS studies FROM studies")
+    assert found == {"people": 2, "studies": 4}
+    query = "SELECT p.name FROM studies s JOIN patients p ON p.id = s.patient_id WHERE study_uid = '1.2.4'"
+    assert rows.one(store, query)["name"] == "name^1.2.4"
 
 
 def test_one_patient_with_two_studies_is_one_row(store: PgStore) -> None:

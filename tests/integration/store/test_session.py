@@ -37,7 +37,7 @@ def test_a_wrong_password_is_told_without_the_password(url: str) -> None:
 
 def register_and(store: PgStore, then: Callable[[PgWork], None]) -> None:
     with store.begin() as work:
-        work.studies.register(rows.header(1), None)
+        work.studies.register([(rows.header(1), None)])
         then(work)
 
 
@@ -46,7 +46,7 @@ def test_a_killed_connection_leaves_nothing_and_the_next_transaction_works(store
         backend = work.session.execute(text("SELECT pg_backend_pid()")).scalar_one()
         with psycopg.connect(url, autocommit=True) as killer:
             killer.execute("SELECT pg_terminate_backend(%s)", (backend,))
-        work.studies.register(rows.header(2), None)
+        work.studies.register([(rows.header(2), None)])
 
     with pytest.raises(ServiceUnavailable):
         register_and(store, killed)

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.dicom.archive import FileArchive, hash_file
+from pipeline.dicom.archive import ROOM_EVERY_BYTES, SPOOL_BYTES, FileArchive, hash_file
 from pipeline.errors import BadInput, StorageFull
+from pipeline.model import Stored
 
 DATA = b"some bytes" * 1000
 
@@ -28,6 +29,7 @@ def put(archive: FileArchive, data: bytes = DATA) -> tuple[str, bool]:
     incoming.write(data[:7])
     incoming.write(data[7:])
     stored = incoming.commit()
+    archive.settle([stored])
     assert stored.size_bytes == len(data)
     return stored.path, stored.fresh
 
@@ -35,7 +37,7 @@ def put(archive: FileArchive, data: bytes = DATA) -> tuple[str, bool]:
 def test_a_file_stands_whole_under_its_hash(archive: FileArchive, tmp_path: Path) -> None:
     path, fresh = put(archive)
     digest = hashlib.sha256(DATA).hexdigest()
-    assert (path, fresh) == (f"objects/{digest[:2]}/{digest[2:4]}/{digest}.dcm", True)
+    assert (path, fresh) == (f"objects/{digest[:2]}/{digest}.dcm", True)
     assert archive.path(path).read_bytes() == DATA
     assert list((tmp_path / "archive" / "incoming").iterdir()) == []
 
@@ -62,7 +64,7 @@ def test_a_discarded_file_leaves_nothing(archive: FileArchive, tmp_path: Path) -
         incoming.commit()
 
 
-def test_bytes_and_name_are_synced_before_commit_returns(archive: FileArchive, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_and_name_are_synced_before_settle_returns(archive: FileArchive, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
     path, _ = put(archive)
@@ -72,8 +74,43 @@ def test_bytes_and_name_are_synced_before_commit_returns(archive: FileArchive, m
     assert {str(final.parents[1]), str(final.parents[2])} <= set(synced)
 
 
-def test_below_the_floor_nothing_is_opened(tmp_path: Path) -> None:
-    full = FileArchive(tmp_path, 1 << 62)
+def test_without_fsync_nothing_is_synced_but_the_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = FileArchive(tmp_path / "archive", 0, fsync=False)
+    put(archive)
+    monkeypatch.setattr(os, "fsync", lambda fd: pytest.fail("synced"))
+    assert archive.path(put(archive)[0]).read_bytes() == DATA
+
+
+def test_a_large_file_is_on_disk_while_it_arrives_and_a_small_one_is_not(archive: FileArchive, tmp_path: Path) -> None:
+    incoming = archive.open()
+    incoming.write(DATA)
+    assert not list((tmp_path / "archive").rglob("*.part"))
+    for _ in range(3):
+        incoming.write(memoryview(bytes(SPOOL_BYTES)))
+    (part,) = (tmp_path / "archive" / "incoming").iterdir()
+    assert part.stat().st_size >= 2 * SPOOL_BYTES
+    stored = incoming.commit()
+    assert (stored.size_bytes, stored.sha256) == (len(DATA) + 3 * SPOOL_BYTES, hashlib.sha256(DATA + bytes(3 * SPOOL_BYTES)).hexdigest())
+    assert hash_file(archive.path(stored.path)) == stored.sha256
+
+
+def test_a_large_file_stops_when_the_disk_falls_below_its_floor(archive: FileArchive, monkeypatch: pytest.MonkeyPatch) -> None:
+    incoming = archive.open()
+    monkeypatch.setattr(archive, "has_room", lambda: False)
+    with pytest.raises(StorageFull):
+        for _ in range(ROOM_EVERY_BYTES // SPOOL_BYTES + 3):
+            incoming.write(bytes(SPOOL_BYTES))
+
+
+def test_a_disk_that_takes_a_part_of_the_bytes_at_a_time_gets_them_all(archive: FileArchive, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.write
+    monkeypatch.setattr(os, "writev", lambda fd, parts: real(fd, parts[0][:3]))
+    monkeypatch.setattr(os, "write", lambda fd, data: real(fd, bytes(data)[:1000]))
+    assert archive.path(put(archive)[0]).read_bytes() == DATA
+
+@pytest.mark.parametrize("floor", [(1 << 62, 0.0), (0, 99.999)])
+def test_below_the_floor_nothing_is_opened(tmp_path: Path, floor: tuple[int, float]) -> None:
+    full = FileArchive(tmp_path, *floor)
     assert not full.has_room()
     with pytest.raises(StorageFull):
         full.open()
@@ -96,16 +133,31 @@ def test_a_disk_fault_is_storage_full_and_leaves_no_final_name(archive: FileArch
     assert [p for p in root.rglob("*") if p.is_file()] == []
 
 
+def quarantine(archive: FileArchive) -> Stored:
+    incoming = archive.open()
+    incoming.write(DATA)
+    return incoming.quarantine("no header")
+
+
 def test_quarantine_keeps_bytes_apart_with_the_reason(archive: FileArchive) -> None:
-    stored = archive.quarantine(DATA, "no header")
-    assert archive.quarantine(DATA, "no header").fresh is False
+    stored = quarantine(archive)
+    assert quarantine(archive).fresh is False
     assert stored.path.startswith("quarantine/")
     assert hash_file(archive.path(stored.path)) == stored.sha256
     assert archive.path(stored.path).with_suffix(".txt").read_text() == "no header\n"
 
 
+def test_what_the_database_refused_after_it_was_filed_is_quarantined_too(archive: FileArchive) -> None:
+    incoming = archive.open()
+    incoming.write(DATA)
+    filed = incoming.commit()
+    stored = incoming.quarantine("a value is out of range")
+    assert archive.path(stored.path).read_bytes() == DATA == archive.path(filed.path).read_bytes()
+
+
 def test_sweep_removes_leftovers_and_spares_files_under_way(archive: FileArchive) -> None:
     living = archive.open()
+    living.write(bytes(2 * SPOOL_BYTES))
     leftover = archive.path("incoming/crashed.part")
     leftover.write_bytes(b"half")
     assert archive.sweep() == 1

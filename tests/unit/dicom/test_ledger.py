@@ -27,8 +27,8 @@ def uids(folder: Path) -> list[str]:
 
 
 def test_what_was_appended_is_read(ledger: FileLedger, tmp_path: Path) -> None:
-    ledger.append(header("1.2.1"))
-    ledger.append(header("1.2.2"))
+    ledger.append([header("1.2.1")])
+    ledger.append([header("1.2.2")])
     ledger.close()
     entries = read_ledger(tmp_path / "ledger")
     assert [e.sop_uid for e in entries] == ["1.2.1", "1.2.2"]
@@ -40,7 +40,7 @@ def test_no_ledger_holds_nothing(tmp_path: Path) -> None:
 
 
 def test_names_of_files_hold_listener_and_day_only(ledger: FileLedger, tmp_path: Path) -> None:
-    ledger.append(header())
+    ledger.append([header()])
     ledger.close()
     (file,) = (tmp_path / "ledger").iterdir()
     assert file.name == f"listener-{datetime.now(UTC):%Y-%m-%d}.jsonl"
@@ -51,21 +51,21 @@ def test_each_day_has_its_file(tmp_path: Path) -> None:
     days = iter((now, now, now + timedelta(minutes=2)))
     ledger = FileLedger(tmp_path, "a", lambda: next(days))
     for number in range(3):
-        ledger.append(header(f"1.2.{number}"))
+        ledger.append([header(f"1.2.{number}")])
     ledger.close()
     assert [p.name for p in sorted(tmp_path.iterdir())] == ["a-2026-11-30.jsonl", "a-2026-12-01.jsonl"]
     assert len(read_ledger(tmp_path)) == 3
 
 
 def test_a_torn_last_line_is_left_out_and_the_next_append_starts_a_line_of_its_own(ledger: FileLedger, tmp_path: Path) -> None:
-    ledger.append(header("1.2.1"))
+    ledger.append([header("1.2.1")])
     ledger.close()
     (file,) = (tmp_path / "ledger").iterdir()
     with file.open("ab") as torn:
         torn.write(b'{"sop_uid": "1.2.9", "sha')
     assert uids(tmp_path / "ledger") == ["1.2.1"]
     again = FileLedger(tmp_path / "ledger", "listener")
-    again.append(header("1.2.2"))
+    again.append([header("1.2.2")])
     again.close()
     assert uids(tmp_path / "ledger") == ["1.2.1", "1.2.2"]
 
@@ -73,7 +73,7 @@ def test_a_torn_last_line_is_left_out_and_the_next_append_starts_a_line_of_its_o
 def test_a_line_is_synced_before_append_returns(ledger: FileLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
-    ledger.append(header())
+    ledger.append([header()])
     assert synced[-1].endswith(".jsonl")
     assert str(tmp_path / "ledger") in synced
     ledger.close()
@@ -86,8 +86,8 @@ def test_a_disk_fault_is_storage_full_and_the_next_append_works(ledger: FileLedg
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fail)
         with pytest.raises(StorageFull):
-            ledger.append(header("1.2.1"))
-    ledger.append(header("1.2.2"))
+            ledger.append([header("1.2.1")])
+    ledger.append([header("1.2.2")])
     ledger.close()
     assert uids(tmp_path / "ledger")[-1] == "1.2.2"
 
@@ -95,7 +95,7 @@ def test_a_disk_fault_is_storage_full_and_the_next_append_works(ledger: FileLedg
 def test_many_threads_lose_no_line(ledger: FileLedger, tmp_path: Path) -> None:
     def work(thread: int) -> None:
         for number in range(20):
-            ledger.append(header(f"1.2.{thread}.{number}"))
+            ledger.append([header(f"1.2.{thread}.{number}")])
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
     for thread in threads:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -13,10 +13,10 @@ import pytest
 from pipeline.errors import BadInput, PipelineError, ServiceUnavailable, StorageFull, UnreadableDicom
 from pipeline.flow.receive import Receiving
 from pipeline.model import Header, Instance, Patient, Stored
-from pipeline.ports import Answer, Archive, Arrival, Filing, Ledger, Registered, Store, Work
+from pipeline.ports import Answer, Archive, Arrival, Filing, Incoming, Ledger, Registered, Store, Work
 
 CT = "1.2.840.10008.5.1.4.1.1.2"
-ARRIVAL = Arrival(CT, "1.2.3", "1.2.840.10008.1.2", b"meta", b"data", None)
+ARRIVAL = Arrival(CT, "1.2.3", "1.2.840.10008.1.2", b"data", 4, None)
 HEADER = Header(
     Instance("1.2.3", CT, "1.2.840.10008.1.2", "1.2", "1.2.1", "CT", "", 0, ""),
     Patient("P1", "", "张三", False, None, ""),
@@ -32,8 +32,7 @@ class World:
     filing: Filing = Filing.NEW
     faults: dict[str, PipelineError] = field(default_factory=dict)
     header: Header = HEADER
-    room: bool = True
-    written: bytes = b""
+    discarded: bool = False
     registered: Header | None = None
 
     def do(self, what: str) -> None:
@@ -42,27 +41,19 @@ class World:
         self.happened.append(what)
 
     # archive and incoming
-    def has_room(self) -> bool:
-        return self.room
-
-    def open(self) -> World:
-        self.do("open")
-        return self
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
     def commit(self) -> Stored:
         self.do("archived")
-        return Stored("objects/aa/bb/x.dcm", "aabb", len(self.written), True)
+        return Stored("objects/aa/x.dcm", "aabb", 8, True)
+
+    def settle(self, stored: Sequence[Stored]) -> None:
+        self.do("settled")
 
     def discard(self) -> None:
-        pass
+        self.discarded = True
 
-    def quarantine(self, data: bytes, reason: str) -> Stored:
+    def quarantine(self, reason: str) -> Stored:
         self.do("quarantined")
-        self.written = data
-        return Stored("quarantine/aa/bb/x.dcm", "aabb", len(data), True)
+        return Stored("quarantine/aa/x.dcm", "aabb", 8, True)
 
     # store
     @contextmanager
@@ -78,34 +69,38 @@ class World:
     def audit(self) -> World:
         return self
 
-    def register(self, header: Header, association: UUID | None) -> Registered:
+    def register(self, filed: Sequence[tuple[Header, UUID | None]]) -> tuple[Registered, ...]:
         self.do("registered")
-        self.registered = header
-        return Registered(uuid4(), self.filing)
+        ((self.registered, _),) = filed
+        return (Registered(uuid4(), self.filing),)
 
     def quarantined(self, stored: Stored, reason: str, association: UUID | None) -> None:
         self.do("quarantine row")
 
-    def append(self, what: Header | str, **_: object) -> None:
-        self.do("ledger" if isinstance(what, Header) else f"audit {what}")
+    def append(self, what: Sequence[Header] | str, **_: object) -> None:
+        self.do(f"audit {what}" if isinstance(what, str) else "ledger")
 
     def read(self, arrival: Arrival) -> Header:
         self.do("header")
         return self.header
 
     def receive(self) -> Answer:
-        made = Receiving(cast("Store", self), cast("Archive", self), cast("Ledger", self), self.read)
-        return made(ARRIVAL)
+        made = Receiving(cast("Store", self), cast("Archive", self), cast("Ledger", self), self.read, self.note)
+        answer = made(ARRIVAL, cast("Incoming", self))
+        assert self.discarded
+        return answer
+
+    def note(self, arrival: Arrival, header: Header) -> None:
+        self.do("noted")
 
 
 def test_success_comes_after_archive_row_and_ledger_in_this_order() -> None:
     world = World()
     assert world.receive() is Answer.STORED
-    assert world.happened == ["header", "open", "archived", "registered", "committed", "ledger"]
-    assert world.written == b"metadata"
+    assert world.happened == ["header", "archived", "settled", "registered", "committed", "ledger", "noted"]
     assert world.registered is not None
     filed = world.registered.instance
-    assert (filed.path, filed.sha256, filed.size_bytes) == ("objects/aa/bb/x.dcm", "aabb", 8)
+    assert (filed.path, filed.sha256, filed.size_bytes) == ("objects/aa/x.dcm", "aabb", 8)
 
 
 def test_the_same_bytes_again_are_success() -> None:
@@ -116,16 +111,16 @@ def test_a_conflict_is_kept_audited_and_answered_with_a_warning() -> None:
     world = World(filing=Filing.CONFLICT)
     assert world.receive() is Answer.ODD
     assert "audit sop-uid-conflict" in world.happened
-    assert world.happened[-1] == "ledger"
+    assert world.happened[-2:] == ["ledger", "noted"]
 
 
 def test_a_flagged_header_is_kept_and_answered_with_a_warning() -> None:
     world = World(header=replace(HEADER, instance=replace(HEADER.instance, flags=("sop-uid-differs",))))
     assert world.receive() is Answer.ODD
-    assert world.happened[-1] == "ledger"
+    assert world.happened[-2:] == ["ledger", "noted"]
 
 
-@pytest.mark.parametrize("what", ["open", "archived", "registered", "committed", "ledger"])
+@pytest.mark.parametrize("what", ["archived", "settled", "registered", "committed", "ledger", "noted"])
 @pytest.mark.parametrize("fault", [StorageFull("no space"), ServiceUnavailable("no database")])
 def test_no_success_when_any_promise_fails(what: str, fault: PipelineError) -> None:
     assert World(faults={what: fault}).receive() is Answer.FULL
@@ -135,7 +130,6 @@ def test_an_unreadable_header_is_quarantined() -> None:
     world = World(faults={"header": UnreadableDicom("no StudyInstanceUID")})
     assert world.receive() is Answer.UNREADABLE
     assert world.happened == ["quarantined", "quarantine row", "audit receive_unreadable", "committed"]
-    assert world.written == b"metadata"
 
 
 def test_values_that_the_database_refuses_are_quarantined() -> None:
@@ -153,5 +147,5 @@ def test_another_class_than_requested_is_quarantined_as_a_mismatch() -> None:
 
 def test_quarantine_needs_room_and_a_database_too() -> None:
     unreadable = {"header": UnreadableDicom("no StudyInstanceUID")}
-    assert World(faults=dict(unreadable), room=False).receive() is Answer.FULL
+    assert World(faults={**unreadable, "quarantined": StorageFull("no space")}).receive() is Answer.FULL
     assert World(faults={**unreadable, "quarantine row": ServiceUnavailable("down")}).receive() is Answer.FULL

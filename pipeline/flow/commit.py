@@ -1,0 +1,103 @@
+"""Group commit: images that wait at the same moment share one folder sync, one database transaction and one ledger sync.
+
+Nobody waits for company: whoever finds no round under way starts one with everything that waits. No call returns before its own
+image is durable, and a value that the database refuses costs only its own image.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from pipeline import metrics
+from pipeline.errors import BadInput, PipelineError, ServiceUnavailable
+from pipeline.model import Header, Stored
+from pipeline.ports import Archive, Filing, Ledger, Registered, Store
+
+CONFLICT_FLAG = "sop-uid-conflict"
+LARGEST_ROUND = 64
+
+
+@dataclass
+class _Waiting:
+    """One image: committed under its final name, not yet settled, registered and written down."""
+
+    header: Header
+    stored: Stored
+    association: UUID | None
+    registered: Registered | None = None
+    error: PipelineError | None = None
+
+    @property
+    def done(self) -> bool:
+        """True when its round is over."""
+        return self.registered is not None or self.error is not None
+
+
+@dataclass(frozen=True)
+class GroupCommit:
+    """Where the threads of one process meet."""
+
+    store: Store
+    archive: Archive
+    ledger: Ledger
+    _waiting: list[_Waiting] = field(default_factory=list)
+    _queue: threading.Lock = field(default_factory=threading.Lock)
+    _round: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, header: Header, stored: Stored, association: UUID | None) -> Registered:
+        """Make one image durable. Raises BadInput for values that the database refuses, StorageFull, ServiceUnavailable."""
+        mine = _Waiting(header, stored, association)
+        with self._queue:
+            self._waiting.append(mine)
+        while not mine.done:
+            with self._round:
+                if not mine.done:
+                    self._serve(self._taken())
+        if mine.registered is None:
+            assert mine.error is not None
+            raise mine.error
+        return mine.registered
+
+    def _taken(self) -> list[_Waiting]:
+        with self._queue:
+            taken = self._waiting[:LARGEST_ROUND]
+            del self._waiting[:LARGEST_ROUND]
+        return taken
+
+    def _serve(self, group: Sequence[_Waiting]) -> None:
+        """One round. Whatever happens, each of the group is told."""
+        try:
+            self._settle(group)
+        except BadInput as error:
+            if len(group) == 1:
+                group[0].error = error
+            else:
+                for one in group:
+                    self._serve([one])
+        except PipelineError as error:
+            for one in group:
+                one.error = error
+        except BaseException:
+            for one in group:
+                one.error = ServiceUnavailable("a round of the group commit failed; send the image again")
+            raise
+
+    def _settle(self, group: Sequence[_Waiting]) -> None:
+        self.archive.settle([one.stored for one in group])
+        registered = self._register(group)
+        self.ledger.append([one.header for one in group])
+        for one, found in zip(group, registered, strict=True):
+            if found.filing is not Filing.SAME:
+                metrics.RECEIVED_BYTES.inc(one.stored.size_bytes)
+            one.registered = found
+
+    def _register(self, group: Sequence[_Waiting]) -> Sequence[Registered]:
+        with self.store.begin() as work:
+            registered = work.studies.register([(one.header, one.association) for one in group])
+            for one, found in zip(group, registered, strict=True):
+                if found.filing is Filing.CONFLICT:
+                    work.audit.append(CONFLICT_FLAG, study_id=found.study_id, sha256=one.stored.sha256)
+        return registered
