@@ -1,7 +1,4 @@
-"""The raw elements of one data set that filing needs, found by pydicom and converted here: an odd value costs a flag, never the image.
-
-The work is bounded whatever the bytes: at most HEADER_BYTES are looked at, and ELEMENTS elements.
-"""
+"""The raw elements of one data set that filing needs, converted here: an odd value costs a flag, never the image."""
 
 from __future__ import annotations
 
@@ -15,21 +12,16 @@ from datetime import date
 from io import BytesIO
 
 from pydicom.datadict import tag_for_keyword
-from pydicom.dataelem import DataElement, RawDataElement
-from pydicom.filereader import data_element_generator, read_sequence
-from pydicom.tag import BaseTag
+from pydicom.dataset import Dataset
+from pydicom.errors import InvalidDicomError
+from pydicom.filereader import read_sequence
 from pydicom.uid import DeflatedExplicitVRLittleEndian, ExplicitVRBigEndian, ImplicitVRLittleEndian
 
 from pipeline.dicom.identity import Repaired, repair
+from pipeline.dicom.uids import Verdict, judged
+from pipeline.dicom.walk import HEADER_BYTES, walk
 from pipeline.errors import UnreadableDicom
 
-HEADER_BYTES = 8 << 20
-ELEMENTS = 20_000
-UNDEFINED_LENGTH = 0xFFFF_FFFF
-ITEM_GROUP = 0xFFFE
-PIXELS = frozenset({0x7FE0_0008, 0x7FE0_0009, 0x7FE0_0010})
-LAST = 0x7FE0_0001  # nothing that filing needs stands after it (a retired group length may stand before)
-FRAMES = frozenset({0x5200_9229, 0x5200_9230})  # functional groups: long to walk, and not needed
 KEYWORDS = (
     *("SpecificCharacterSet", "ImageType", "SOPClassUID", "SOPInstanceUID", "StudyDate", "AccessionNumber", "Modality", "StationName"),
     *("StudyDescription", "SeriesDescription", "PatientName", "PatientID", "IssuerOfPatientID", "PatientBirthDate", "PatientSex"),
@@ -37,14 +29,17 @@ KEYWORDS = (
     *("ImagePositionPatient", "ImageOrientationPatient", "SamplesPerPixel", "NumberOfFrames", "Rows", "Columns"),
     *("BitsAllocated", "BitsStored", "HighBit", "PhotometricInterpretation"),
     *("RequestedProcedureDescription", "RequestAttributesSequence", "ReasonForTheRequestedProcedure", "RequestedProcedurePriority"),
+    *("ConceptNameCodeSequence", "CodeValue", "CodingSchemeDesignator", "ExposureDoseSequence"),
 )
 TAGS: dict[str, int] = {keyword: tag for keyword in KEYWORDS if (tag := tag_for_keyword(keyword)) is not None}
+WANTED = frozenset(TAGS.values())
+LONGEST_TEXT, LONGEST_CODES = 32 << 10, 4 << 10  # bytes of a value that are looked at; the longest legal texts that are shown are shorter
+SEQUENCE_BYTES = 256 << 10  # a request's items take some hundred bytes; making objects of a whole header of items takes seconds
 # What pydicom raises on bytes that are no DICOM (warnings where they are errors).
 FAULTS: tuple[type[Exception], ...] = (
     *(struct.error, OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError),
-    *(NotImplementedError, MemoryError, AssertionError, Warning),
+    *(NotImplementedError, MemoryError, AssertionError, Warning, InvalidDicomError, zlib.error),
 )
-_UID = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*))*")
 
 
 @dataclass
@@ -53,43 +48,48 @@ class Elements:
 
     implicit: bool
     little_endian: bool
-    found: dict[int, RawDataElement | DataElement] = field(default_factory=dict)
+    found: dict[int, bytes] = field(default_factory=dict)
     flags: set[str] = field(default_factory=set)
+    guesses: set[str] = field(default_factory=set)  # keywords of free text whose character set had to be guessed
     pixels: tuple[int, int] | None = None  # first byte of the value, declared length
 
     def raw(self, keyword: str) -> bytes:
-        """The value's bytes; empty when absent or a sequence."""
-        element = self.found.get(TAGS[keyword])
-        value = element.value if element is not None else None
-        return value if isinstance(value, bytes) else b""
+        """The value's bytes; empty when absent."""
+        return self.found.get(TAGS[keyword], b"")
+
+    @property
+    def charset(self) -> str:
+        """SpecificCharacterSet as found."""
+        return self.raw("SpecificCharacterSet")[:LONGEST_CODES].decode("ascii", "replace").strip(" \x00")
 
     def strings(self, keyword: str) -> tuple[str, ...]:
         """The values of an ASCII element, stripped; none for an empty one."""
-        text = self.raw(keyword).decode("ascii", "replace").strip(" \x00")
-        return tuple("".join(c for c in part if c.isprintable()).strip()[:64] for part in text.split("\\")) if text else ()
+        text = self.raw(keyword)[:LONGEST_CODES].decode("ascii", "replace").strip(" \x00")
+        if not text.isprintable():
+            text = "".join(c for c in text if c.isprintable())
+        return tuple(part.strip()[:64] for part in text.split("\\")) if text else ()
 
     def code(self, keyword: str) -> str:
         """The first value of an ASCII element; empty when absent."""
-        return next(iter(self.strings(keyword)), "")
+        values = self.strings(keyword)
+        return values[0] if values else ""
 
     def text(self, keyword: str, longest: int = 256) -> str:
         """Free text in the declared character set, repaired."""
-        return self.repaired(self.raw(keyword), name=False).text[:longest]
+        found = self.repaired(keyword, name=False)
+        if found.guess:
+            self.guesses.add(keyword)
+        return found.text[:longest]
 
-    def repaired(self, raw: bytes, name: bool) -> Repaired:
-        """A value's bytes through the repair of character sets."""
-        return repair(raw, self.raw("SpecificCharacterSet").decode("ascii", "replace"), name)
+    def repaired(self, keyword: str, name: bool) -> Repaired:
+        """A value through the repair of character sets."""
+        return repair(self.raw(keyword)[:LONGEST_TEXT], self.charset, name)
 
     def uid(self, keyword: str, flag: str) -> str:
-        """A UID, or empty when it is absent or cannot serve as one (over 64 characters, several, blanks inside, not ASCII)."""
-        value = self.raw(keyword).decode("ascii", "replace").strip(" \x00")
-        if not value:
-            return ""
-        if len(value) > 64 or "\\" in value or not all("!" <= c <= "~" for c in value):
-            self.flags.add(f"{flag}-unreadable")
-            return ""
-        if not _UID.fullmatch(value):
-            self.flags.add(f"{flag}-malformed")
+        """A UID, or empty when it is not usable (see `uids`)."""
+        value, verdict = judged(self.raw(keyword).decode("ascii", "replace"))
+        if verdict in (Verdict.MALFORMED, Verdict.UNREADABLE):
+            self.flags.add(f"{flag}-{verdict.value}")
         return value
 
     def day(self, keyword: str, flag: str) -> date | None:
@@ -136,31 +136,40 @@ class Elements:
 
     def items(self, keyword: str) -> tuple[Elements, ...]:
         """The items of a sequence; none when it cannot be read. They inherit the character set."""
-        element = self.found.get(TAGS[keyword])
-        value = element.value if element is not None else None
+        value = self.raw(keyword)
+        if len(value) > SEQUENCE_BYTES:
+            self.flags.add("sequence-unreadable")
+            return ()
         try:
-            if isinstance(value, bytes):
-                value = read_sequence(BytesIO(value), self.implicit, self.little_endian, len(value), "iso8859")
-            return tuple(self._item({int(tag): item.get_item(tag) for tag in item.keys()}) for item in value or ())  # noqa: SIM118  # a Dataset iterates over values
+            return tuple(self._item(item) for item in read_sequence(BytesIO(value), self.implicit, self.little_endian, len(value), "iso8859"))
         except FAULTS:
             self.flags.add("sequence-unreadable")
             return ()
 
-    def _item(self, found: dict[int, RawDataElement | DataElement]) -> Elements:
+    def _item(self, item: Dataset) -> Elements:
         charset = TAGS["SpecificCharacterSet"]
-        inherited = {charset: self.found[charset]} if charset in self.found else {}
-        return Elements(self.implicit, self.little_endian, inherited | found, self.flags)
+        found = {charset: self.found[charset]} if charset in self.found else {}
+        for tag in item.keys() & WANTED:
+            value = item.get_item(tag).value
+            if isinstance(value, bytes):  # an inner sequence without a length is parsed already, and not needed
+                found[tag] = value
+        return Elements(self.implicit, self.little_endian, found, self.flags, self.guesses)
 
 
-def read_elements(data: bytes, transfer_syntax: str) -> Elements:
-    """Walk a data set up to its pixels. Raises UnreadableDicom when it cannot be inflated or names no study either way of reading it."""
-    big_endian = transfer_syntax == ExplicitVRBigEndian
-    implicit = transfer_syntax == ImplicitVRLittleEndian
-    data, complete = _inflate(data) if transfer_syntax == DeflatedExplicitVRLittleEndian else (data, True)
-    declared = _walk(data, implicit, not big_endian, complete)
+def read_elements(head: bytes, transfer_syntax: str, size: int | None = None) -> Elements:
+    """Walk a data set up to its pixels. `head` is its beginning, `size` its whole length (None: head is all of it).
+
+    Raises UnreadableDicom when it cannot be inflated or names no study either way of reading it.
+    """
+    big_endian, implicit = transfer_syntax == ExplicitVRBigEndian, transfer_syntax == ImplicitVRLittleEndian
+    total: int | None = len(head) if size is None else size
+    if transfer_syntax == DeflatedExplicitVRLittleEndian:
+        head, whole = _inflate(head)
+        total = len(head) if whole else None
+    declared = _elements(head, implicit, not big_endian, total)
     if TAGS["StudyInstanceUID"] in declared.found:
         return declared
-    other = _walk(data, not implicit, True, complete)
+    other = _elements(head, not implicit, True, total)
     if TAGS["StudyInstanceUID"] in other.found:
         other.flags.add("encoding-differs")
         return other
@@ -176,31 +185,6 @@ def _inflate(data: bytes) -> tuple[bytes, bool]:
         raise UnreadableDicom("the deflated data set cannot be inflated; send it again or mend the sender") from error
 
 
-def _walk(data: bytes, implicit: bool, little_endian: bool, complete: bool) -> Elements:
-    """One pass. A fault ends it and keeps what was found so far."""
-    elements = Elements(implicit, little_endian)
-    stream = BytesIO(data if len(data) <= HEADER_BYTES else data[:HEADER_BYTES])
-    seen, last = 0, -1
-
-    def stop(tag: BaseTag, vr: str | None, length: int) -> bool:
-        nonlocal seen, last
-        seen, start = seen + 1, stream.tell()
-        if tag <= last:
-            elements.flags.add("tag-order")
-        last = int(tag)
-        if complete and length != UNDEFINED_LENGTH and start + length > len(data):
-            elements.flags.add("data-set-truncated")
-        if vr is None and not implicit and tag.group != ITEM_GROUP:
-            elements.flags.add("encoding-differs")  # pydicom reads on as implicit
-        if tag in PIXELS:
-            elements.pixels = start, length
-        if seen > ELEMENTS:
-            elements.flags.add("too-many-elements")
-        return tag >= LAST or tag in FRAMES or seen > ELEMENTS
-
-    try:
-        for element in data_element_generator(stream, implicit, little_endian, stop, specific_tags=list(TAGS.values())):
-            elements.found.setdefault(int(element.tag), element)
-    except FAULTS:
-        elements.flags.add("header-damaged")
-    return elements
+def _elements(data: bytes, implicit: bool, little_endian: bool, total: int | None) -> Elements:
+    walked = walk(data, implicit, little_endian, WANTED, total)
+    return Elements(implicit, little_endian, walked.found, walked.flags, pixels=walked.pixels)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pydicom.uid import UID, CTImageStorage
 
+from pipeline.dicom.content import content_of
 from pipeline.dicom.elements import Elements, read_elements
 from pipeline.dicom.scrub import without_patient
+from pipeline.dicom.uids import judged
 from pipeline.errors import UnreadableDicom
 from pipeline.model import Header, Instance, Patient, Priority
 from pipeline.ports import Arrival
@@ -15,19 +15,19 @@ from pipeline.ports import Arrival
 URGENT = frozenset({"STAT", "HIGH"})
 MONOCHROME = frozenset({"MONOCHROME1", "MONOCHROME2"})
 LONG_TEXT = 4096
+SHOWN = frozenset({"StudyDescription", "ReasonForTheRequestedProcedure", "RequestedProcedureDescription"})  # free text that people and prompts see
+UNUSABLE = "cannot serve as a UID (over 64 characters, several values, a placeholder, or characters that no UID has)"
 NEXT = "mend the sender and send it again; the bytes are in quarantine"
 
 
 def read_header(arrival: Arrival) -> Header:
     """Read one data set up to its pixels (`ports.HeaderReader`): path, sha256 and size stay empty. Raises UnreadableDicom.
 
-    UIDs: a study or series UID that is missing or cannot serve as one is UnreadableDicom; a missing SOP UID is taken from the
-    request; where request and data set differ the data set's counts. All but the first are flagged.
+    `uids` says what is done about UIDs that are missing, malformed or contradict each other.
     """
-    elements = read_elements(arrival.data_set, arrival.transfer_syntax)
+    elements = read_elements(arrival.head, arrival.transfer_syntax, arrival.size)
     patient = _patient(elements)
-    header = Header(
-        instance=_instance(elements, arrival),
+    return Header(
         patient=patient,
         accession=elements.text("AccessionNumber", 64),
         study_date=elements.day("StudyDate", "study-date"),
@@ -39,17 +39,16 @@ def read_header(arrival: Arrival) -> Header:
         thickness_mm=(elements.numbers("SliceThickness", 1, "slice-thickness") or (None,))[0],
         station=elements.text("StationName", 64),
         priority=Priority.STAT if elements.code("RequestedProcedurePriority").upper() in URGENT else Priority.ROUTINE,
+        text_guess=not elements.guesses.isdisjoint(SHOWN),
+        instance=_instance(elements, arrival),  # last: it carries the flags of all that was read before
     )
-    return replace(header, instance=replace(header.instance, flags=tuple(sorted(elements.flags))))
 
 
 def _instance(elements: Elements, arrival: Arrival) -> Instance:
     study_uid = _needed(elements, "StudyInstanceUID", "study-uid")
     series_uid = _needed(elements, "SeriesInstanceUID", "series-uid")
-    sop_class = elements.uid("SOPClassUID", "sop-class") or _missing(elements, "sop-class", arrival.sop_class)
-    sop_uid = elements.uid("SOPInstanceUID", "sop-uid") or _missing(elements, "sop-uid", arrival.sop_uid)
-    if sop_uid != arrival.sop_uid:
-        elements.flags.add("sop-uid-differs")
+    sop_class = elements.uid("SOPClassUID", "sop-class") or _requested(elements, "sop-class", arrival.sop_class)
+    sop_uid = _sop_uid(elements, arrival)
     rows, columns = elements.unsigned("Rows"), elements.unsigned("Columns")
     position = elements.numbers("ImagePositionPatient", 3, "position")
     instance_number = elements.whole("InstanceNumber", "instance-number")
@@ -71,6 +70,8 @@ def _instance(elements: Elements, arrival: Arrival) -> Instance:
         position_mm=(position[0], position[1], position[2]) if position else None,
         orientation=orientation,
         image_type=elements.strings("ImageType"),
+        content=content_of(elements, sop_class),
+        flags=tuple(sorted(elements.flags)),
     )
 
 
@@ -78,18 +79,32 @@ def _needed(elements: Elements, keyword: str, flag: str) -> str:
     uid = elements.uid(keyword, flag)
     if uid:
         return uid
-    fault = "cannot serve as a UID" if f"{flag}-unreadable" in elements.flags else "is missing"
+    fault = UNUSABLE if f"{flag}-unreadable" in elements.flags else "is missing"
     damage = " (the header is damaged)" if "header-damaged" in elements.flags else ""
+    damage = " (in the first 8 MiB)" if "header-long" in elements.flags else damage
     raise UnreadableDicom(f"{keyword} {fault}{damage}: {NEXT}")
 
 
-def _missing(elements: Elements, flag: str, requested: str) -> str:
-    elements.flags.add(f"{flag}-missing")
+def _sop_uid(elements: Elements, arrival: Arrival) -> str:
+    requested, verdict = judged(arrival.sop_uid)
+    own = elements.uid("SOPInstanceUID", "sop-uid")
+    if own and not verdict.usable:
+        elements.flags.add(f"request-sop-uid-{verdict.value}")
+    elif own and own != requested:
+        elements.flags.add("sop-uid-differs")
+    if not own and not requested:
+        raise UnreadableDicom(f"neither the data set nor the request has a SOPInstanceUID that can serve as one: {NEXT}")
+    return own or _requested(elements, "sop-uid", requested)
+
+
+def _requested(elements: Elements, flag: str, requested: str) -> str:
+    if f"{flag}-unreadable" not in elements.flags:
+        elements.flags.add(f"{flag}-missing")
     return requested
 
 
 def _patient(elements: Elements) -> Patient:
-    name = elements.repaired(elements.raw("PatientName"), name=True)
+    name = elements.repaired("PatientName", name=True)
     return Patient(
         patient_id=elements.text("PatientID"),
         issuer=elements.text("IssuerOfPatientID"),
@@ -97,6 +112,7 @@ def _patient(elements: Elements) -> Patient:
         name_guess=name.guess,
         birth_date=elements.day("PatientBirthDate", "birth-date"),
         sex=elements.code("PatientSex")[:1],
+        name_charset=name.charset,
     )
 
 
@@ -117,7 +133,7 @@ def _pixel_faults(elements: Elements, arrival: Arrival, rows: int | None, column
     if not rows or not columns:
         return {"rows-or-columns-missing"}
     if elements.pixels is None:
-        return {"pixel-data-missing"}
+        return set() if "header-long" in elements.flags else {"pixel-data-missing"}
     bits, stored = elements.unsigned("BitsAllocated") or 0, elements.unsigned("BitsStored") or 0
     plain = elements.unsigned("SamplesPerPixel") == 1 and elements.code("PhotometricInterpretation") in MONOCHROME
     if not plain or bits not in (8, 16, 32) or not 1 <= stored <= bits or elements.unsigned("HighBit") != stored - 1:

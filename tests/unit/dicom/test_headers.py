@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 from datetime import date
 from io import BytesIO
 from pathlib import Path
@@ -16,7 +17,6 @@ from pydicom.dataset import Dataset
 from pydicom.uid import CTImageStorage, DeflatedExplicitVRLittleEndian, ExplicitVRBigEndian, ExplicitVRLittleEndian, ImplicitVRLittleEndian
 from pynetdicom.dsutils import split_dataset
 
-from pipeline.dicom.file_meta import file_meta
 from pipeline.dicom.headers import read_header
 from pipeline.errors import UnreadableDicom
 from pipeline.model import Header, Priority
@@ -24,7 +24,7 @@ from pipeline.ports import Arrival
 
 
 def arrival(data: bytes, syntax: str = ExplicitVRLittleEndian, sop_uid: str = "1.2.3.4", sop_class: str = CTImageStorage) -> Arrival:
-    return Arrival(sop_class, sop_uid, syntax, file_meta(sop_class, sop_uid, syntax), data, None)
+    return Arrival(sop_class, sop_uid, syntax, data, len(data), None)
 
 
 def of_file(path: Path) -> Arrival:
@@ -113,15 +113,68 @@ def test_without_a_usable_study_or_series_uid_it_is_unreadable(keyword: str, val
         read_header(arrival(encoded(ds)))
 
 
-def test_uids_that_are_odd_are_kept_and_flagged() -> None:
-    assert read(SOPInstanceUID=None).instance.flags == ("sop-uid-missing",)
-    assert read(SOPInstanceUID=None).instance.sop_uid == "1.2.3.4"
-    assert read(SOPInstanceUID="1.9").instance.flags == ("sop-uid-differs",)
-
-
 def test_an_empty_instance_number_is_no_fault() -> None:
     header = read(InstanceNumber="")
     assert (header.instance.instance_number, header.instance.flags) == (None, ())
+
+
+def test_a_guess_in_name_or_text_is_marked_and_costs_no_flag() -> None:
+    sure = read(StudyDescription="胸部平扫")
+    assert (sure.text_guess, sure.patient.name_guess, sure.patient.name_charset) == (False, False, "GB18030")
+    ds = ct(StudyDescription="胸部平扫", SeriesDescription="轴位")
+    unlabelled = encoded(ds).replace(b"GB18030 ", b"ISO_IR 6")
+    header = read_header(arrival(unlabelled))
+    assert (header.study_description, header.text_guess) == ("胸部平扫", True)
+    assert (header.patient.name, header.patient.name_guess, header.patient.name_charset) == ("张^小东", True, "GB18030")
+    assert header.instance.flags == ()
+
+
+def test_a_guess_in_the_indication_counts_wherever_it_stands() -> None:
+    item = Dataset()
+    item.ReasonForTheRequestedProcedure = "发热"
+    unlabelled = encoded(ct(PatientName="A", RequestAttributesSequence=[item])).replace(b"GB18030 ", b"ISO_IR 6")
+    header = read_header(arrival(unlabelled))
+    assert (header.indication, header.text_guess, header.patient.name_guess) == ("发热", True, False)
+
+
+def test_a_request_with_more_items_than_any_study_has_is_not_read() -> None:
+    item = Dataset()
+    item.ReasonForTheRequestedProcedure, item.TextValue = "x", "x" * 60_000
+    header = read(RequestAttributesSequence=[item] * 6)
+    assert (header.indication, header.instance.flags) == ("", ("sequence-unreadable",))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_values_of_megabytes_are_cut_before_they_cost_time() -> None:
+    ds = ct(PatientName=None)
+    for keyword, vr, value in (
+        ("PatientName", "UN", "张".encode("gbk") * (2 << 20)),
+        ("StudyDescription", "UN", b"\xc4" * (1 << 20)),
+        ("ImageType", "UN", b"A\\" * (1 << 20)),
+        ("SpecificCharacterSet", "UN", b"GB18030"),
+    ):
+        ds.add_new(keyword, vr, value)
+    began = perf_counter()
+    header = read_header(arrival(encoded(ds)))
+    assert perf_counter() - began < 2
+    assert (header.patient.name[:2], len(header.patient.name)) == ("张张", 324)
+    assert len(header.instance.image_type) <= 2049
+
+
+def test_the_head_of_a_large_object_gives_its_whole_header() -> None:
+    data = encoded(ct(NumberOfFrames=4, PixelData=bytes(32)))
+    whole, head = arrival(data), arrival(data[:-20])
+    assert read_header(replace(head, size=len(data))) == read_header(whole)
+    assert read_header(head).instance.flags == ("data-set-truncated",)
+
+
+def test_a_study_uid_beyond_the_head_is_unreadable_and_says_where_it_was_looked_for() -> None:
+    ds = Dataset()
+    ds.add_new(0x00090010, "LO", "US")
+    ds.add_new(0x00091001, "OB", bytes(9 << 20))
+    data = encoded(ds) + encoded(ct())
+    with pytest.raises(UnreadableDicom, match="in the first 8 MiB"):
+        read_header(replace(arrival(data[: 8 << 20]), size=len(data)))
 
 
 def test_pixels_that_do_not_fit_the_header_are_flagged() -> None:
