@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -51,6 +53,8 @@ class ArchiveSettings(_Room):
     model_config = SettingsConfigDict(env_prefix="CTREPORT_ARCHIVE_")
     root: Path | None = Field(None, description="folder of received DICOM files; unset: archive in the data folder")
     free_floor_mb: int = Field(512, ge=0, description="MiB of free space below which the listener answers 0xA700")
+    free_floor_percent: float = Field(1.0, ge=0, lt=100, description="the same floor as a share of the file system; the larger of the two counts")
+    fsync: bool = Field(True, description="false: nothing is durable when it is acknowledged; for benchmarks only")
 
 
 class ListenerSettings(_Room):
@@ -60,11 +64,98 @@ class ListenerSettings(_Room):
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(11112, ge=0, le=65535, description="TCP port; 0 takes a free one")
     aet: str = Field("CTREPORT", min_length=1, max_length=16, description="our AE title")
-    name: str = Field("listener", description="name of this listener; one per process that runs at the same time")
+    name: str = Field("listener", description="name of this listener; no two may run under one name at the same time")
+    processes: int = Field(2, ge=1, le=32, description="processes that share the port; each serves associations of its own")
     max_pdu_bytes: int = Field(131_072, ge=4096, description="largest PDU that we accept, bytes")
-    max_associations: int = Field(50, ge=1, description="associations served at once")
-    network_timeout_s: float = Field(60.0, gt=0, description="seconds of silence until an association is aborted")
-    max_object_mb: int = Field(2048, ge=1, description="MiB of the largest object that is accepted")
+    max_associations: int = Field(50, ge=1, description="associations that one process serves at once; more are rejected as a passing shortage")
+    max_connections: int = Field(200, ge=1, description="connections that one process holds open at once, with those that have not associated yet")
+    network_timeout_s: float = Field(60.0, gt=0, description="seconds of silence, or for one PDU, until an association is aborted")
+    max_object_mb: int = Field(4096, ge=1, description="MiB of the largest object that is accepted")
+    private_classes: tuple[str, ...] | None = Field(
+        None, description="JSON list of private SOP class UIDs that are taken beside the standard ones; unset: none"
+    )
+    inline: bool = Field(True, description="answer C-STORE on the network thread; false: hand each image to pynetdicom's C-STORE service, slower")
+    fast: bool = Field(False, description="poll more often, through a private name of pynetdicom 3.0.4; ignored on another version")
+
+
+class ReportAddress(BaseModel):
+    """Where a peer takes event reports; written host:port, or tls://host:port."""
+
+    model_config = ConfigDict(frozen=True)
+    host: str = Field(min_length=1)
+    port: int = Field(ge=1, le=65535)
+    tls: bool = False
+
+
+def _report_address(value: object) -> object:
+    """host:port → its parts; an IPv6 host stands in brackets."""
+    if not isinstance(value, str):
+        return value
+    host, _, port = value.removeprefix("tls://").rpartition(":")
+    return {"host": host.strip("[]"), "port": port, "tls": value.startswith("tls://")}
+
+
+class Peer(BaseModel):
+    """One entry of the list of peers. The entry that names the AE title goes before one for any."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    aet: str = Field("*", min_length=1, max_length=16, description="calling AE title; * is any")
+    network: IPv4Network | IPv6Network = Field(description="address or network (CIDR) that it calls from")
+    associations: int | None = Field(None, ge=1, description="associations open at once per host; unset: CTREPORT_ACCESS_ASSOCIATIONS_PER_HOST")
+    mb_per_s: float | None = Field(None, gt=0, description="megabytes (10^6) a second that one association may send; unset: no limit")
+    report_to: Annotated[ReportAddress, BeforeValidator(_report_address)] | None = Field(
+        None, description="host:port or tls://host:port that takes storage commitment reports"
+    )
+
+
+class AccessSettings(_Room):
+    """Who may associate with the listener."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_ACCESS_")
+    peers: tuple[Peer, ...] | None = Field(
+        None, description="JSON list of peers: aet, network, associations, mb_per_s, report_to; unset: everyone who reaches the port, []: nobody"
+    )
+    check_called_aet: bool = Field(False, description="refuse associations that call another AE title than CTREPORT_LISTENER_AET")
+    associations_per_host: int | None = Field(None, ge=1, description="associations open at once from one host; unset: no limit of its own")
+
+
+class TlsSettings(_Room):
+    """DICOM over TLS (BCP 195: 1.2 with ECDHE and AEAD, or 1.3)."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_TLS_")
+    certificate: Path | None = Field(None, description="PEM file of our certificate and its chain, read again when it changes; unset: plain TCP")
+    key: Path | None = Field(None, description="PEM file of its key, without a password; unset: in the certificate's file")
+    client_ca: Path | None = Field(None, description="PEM file of the authorities whose certificates peers show; unset: they show none")
+    client_required: bool = Field(True, description="refuse peers without a certificate, where CTREPORT_TLS_CLIENT_CA is set")
+
+
+class CommitSettings(_Room):
+    """Storage commitment: reports to those who asked."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_COMMIT_")
+    timeout_s: float = Field(30.0, gt=0, description="seconds until a peer that does not answer a report counts as gone")
+    retry_delay_s: float = Field(10.0, ge=0, description="seconds until a report is tried again; doubles with each attempt, at most an hour")
+    give_up_h: float = Field(72.0, gt=0, description="hours after the request at which an unheard report is given up")
+
+
+class SeriesRule(BaseModel):
+    """A series that studies of some scanners must have; patterns are searched without regard to case."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str = Field(min_length=1)
+    series: str = Field(min_length=1)
+    station: str = ""
+    study: str = ""
+    images: int = Field(1, ge=1)
+
+    @field_validator("series", "station", "study")
+    @classmethod
+    def _is_pattern(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"'{pattern}' is no regular expression ({error}); mend it in CTREPORT_ASSEMBLE_REQUIRED") from None
+        return pattern
 
 
 class AssembleSettings(_Room):
@@ -72,6 +163,12 @@ class AssembleSettings(_Room):
 
     model_config = SettingsConfigDict(env_prefix="CTREPORT_ASSEMBLE_")
     quiet_s: float = Field(30.0, ge=0, description="seconds without a new image until a study with no open association is complete")
+    settle_s: float = Field(3.0, ge=0, description="seconds instead, once MPPS named every image and all are here")
+    patience_s: float = Field(300.0, ge=0, description="seconds instead, while something is missing; then the study goes on as partial")
+    force_after_s: float = Field(3600.0, gt=0, description="seconds since its first image after which a study goes on in any case, as partial")
+    required: tuple[SeriesRule, ...] | None = Field(
+        None, description="JSON list of series that must come: name, series pattern; optional station and study patterns, images; unset: none"
+    )
     min_slices: int = Field(8, ge=2, description="fewer axial images than this are not a volume")
 
 
@@ -132,6 +229,9 @@ ROOMS: dict[str, type[_Room]] = {
     "broker": BrokerSettings,
     "archive": ArchiveSettings,
     "listener": ListenerSettings,
+    "access": AccessSettings,
+    "tls": TlsSettings,
+    "commit": CommitSettings,
     "assemble": AssembleSettings,
     "work": WorkSettings,
     "encoder": EncoderSettings,
@@ -151,6 +251,9 @@ class Settings:
         self.broker = BrokerSettings()
         self.archive = ArchiveSettings()
         self.listener = ListenerSettings()
+        self.access = AccessSettings()
+        self.tls = TlsSettings()
+        self.commit = CommitSettings()
         self.assemble = AssembleSettings()
         self.work = WorkSettings()
         self.encoder = EncoderSettings()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydicom import uid as sop
 from pydicom.uid import (
     HTJ2K,
@@ -21,6 +23,10 @@ from pydicom.uid import (
     JPEGLSNearLossless,
     RLELossless,
 )
+from pynetdicom.service_class import StorageServiceClass
+from pynetdicom.sop_class import register_uid, uid_to_service_class
+
+LABEL_MAP_SEGMENTATION = "1.2.840.10008.5.1.4.1.1.66.7"  # PS3.4 2024c, younger than the library's list
 
 SOP_CLASSES: tuple[str, ...] = (
     # images
@@ -32,7 +38,17 @@ SOP_CLASSES: tuple[str, ...] = (
     sop.MultiFrameGrayscaleByteSecondaryCaptureImageStorage,
     sop.MultiFrameGrayscaleWordSecondaryCaptureImageStorage,
     sop.MultiFrameTrueColorSecondaryCaptureImageStorage,
+    sop.PositronEmissionTomographyImageStorage,  # of a PET-CT, beside its CT series
+    # what was made of images
     sop.SegmentationStorage,
+    sop.SurfaceSegmentationStorage,
+    LABEL_MAP_SEGMENTATION,
+    sop.ParametricMapStorage,
+    sop.RealWorldValueMappingStorage,
+    sop.SpatialRegistrationStorage,
+    sop.DeformableSpatialRegistrationStorage,
+    sop.SpatialFiducialsStorage,
+    sop.RawDataStorage,
     # structured reports and dose
     sop.BasicTextSRStorage,
     sop.EnhancedSRStorage,
@@ -42,16 +58,27 @@ SOP_CLASSES: tuple[str, ...] = (
     sop.XRayRadiationDoseSRStorage,
     sop.EnhancedXRayRadiationDoseSRStorage,
     sop.PatientRadiationDoseSRStorage,
+    sop.RadiopharmaceuticalRadiationDoseSRStorage,
+    sop.AcquisitionContextSRStorage,
+    sop.PlannedImagingAgentAdministrationSRStorage,
+    sop.PerformedImagingAgentAdministrationSRStorage,
+    sop.CTPerformedProcedureProtocolStorage,
     sop.ChestCADSRStorage,
+    sop.ColonCADSRStorage,
     sop.KeyObjectSelectionDocumentStorage,
     # presentation states and documents
     sop.GrayscaleSoftcopyPresentationStateStorage,
     sop.ColorSoftcopyPresentationStateStorage,
     sop.PseudoColorSoftcopyPresentationStateStorage,
     sop.BlendingSoftcopyPresentationStateStorage,
+    sop.AdvancedBlendingPresentationStateStorage,
+    sop.GrayscalePlanarMPRVolumetricPresentationStateStorage,
+    sop.CompositingPlanarMPRVolumetricPresentationStateStorage,
+    sop.VolumeRenderingVolumetricPresentationStateStorage,
+    sop.SegmentedVolumeRenderingVolumetricPresentationStateStorage,
+    sop.MultipleVolumeRenderingVolumetricPresentationStateStorage,
     sop.EncapsulatedPDFStorage,
-    sop.SpatialRegistrationStorage,
-    sop.RawDataStorage,
+    sop.EncapsulatedCDAStorage,
 )
 
 # Retired ones (.53, .55) are taken as well: the bytes are kept, and whoever has to decode them says that it cannot.
@@ -75,3 +102,12 @@ TRANSFER_SYNTAXES: tuple[str, ...] = (
     "1.2.840.10008.1.2.4.53",
     "1.2.840.10008.1.2.4.55",
 )
+
+
+def offered(private: Sequence[str] = ()) -> tuple[str, ...]:
+    """Every storage SOP class that is taken, with private ones of a site; those that the library does not know are made known to it."""
+    classes = tuple(dict.fromkeys([*map(str, SOP_CLASSES), *private]))
+    for sop_class in classes:
+        if uid_to_service_class(sop_class) is not StorageServiceClass:
+            register_uid(sop_class, f"Storage_{sop_class.replace('.', '_')}", StorageServiceClass)
+    return classes

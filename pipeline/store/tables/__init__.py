@@ -1,7 +1,17 @@
 """The schema as typed ORM classes. Importing this package knows every table, so `Base.metadata` is whole."""
 
-from pipeline.store.tables.arrival import AssociationRow, InstanceRow, PatientRow, QuarantineRow, SeriesRow, StudyAssociationRow, StudyRow
+from pipeline.store.tables.arrival import (
+    AssociationRow,
+    InstanceRow,
+    PatientRow,
+    QuarantineRow,
+    RejectionRow,
+    SeriesRow,
+    StudyAssociationRow,
+    StudyRow,
+)
 from pipeline.store.tables.base import Base, DeliveryState
+from pipeline.store.tables.performing import CommitmentRow, CommitmentState, PerformedStepRow, PerformedStepStudyRow
 from pipeline.store.tables.reading import DeliveryRow, DraftRow, FindingRow, FlagRow, ReportRow
 from pipeline.store.tables.ruling import DoseEventRow, DoseRuleRow, RuleTermRow, RuleVersionRow
 from pipeline.store.tables.work import AuditRow, JobRow
@@ -10,6 +20,8 @@ __all__ = [
     "AssociationRow",
     "AuditRow",
     "Base",
+    "CommitmentRow",
+    "CommitmentState",
     "DeliveryRow",
     "DeliveryState",
     "DoseEventRow",
@@ -20,7 +32,10 @@ __all__ = [
     "InstanceRow",
     "JobRow",
     "PatientRow",
+    "PerformedStepRow",
+    "PerformedStepStudyRow",
     "QuarantineRow",
+    "RejectionRow",
     "ReportRow",
     "RuleTermRow",
     "RuleVersionRow",

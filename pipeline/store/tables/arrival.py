@@ -8,24 +8,31 @@ from __future__ import annotations
 import uuid
 from datetime import date, datetime
 
-from sqlalchemy import CheckConstraint, Double, ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy import CheckConstraint, Double, ForeignKey, Index, UniqueConstraint, false, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pipeline.model import Priority, StudyState
-from pipeline.store.tables.base import Base, Id, Now, PatientKey, Strings, StudyKey, lease_whole, states
+from pipeline.store.tables.base import NO_FACTS, Base, Facts, Id, Now, PatientKey, Strings, StudyKey, lease_whole, states
 
 
 class PatientRow(Base):
     """Who was scanned. A patient without an id is known by the study alone: empty patient_id, issuer = study UID."""
 
     __tablename__ = "patients"
-    __table_args__ = (UniqueConstraint("patient_id", "issuer"),)
+    __table_args__ = (
+        UniqueConstraint("patient_id", "issuer"),
+        CheckConstraint("(name_confirmed_at IS NULL) = (name_confirmed_by IS NULL)", name="confirmed"),
+        Index("ix_patients_guesses", "created_at", postgresql_where=text("name_guess AND name_confirmed_at IS NULL")),
+    )
     id: Mapped[Id]
     patient_id: Mapped[str]
     issuer: Mapped[str]
     name: Mapped[str]
+    name_charset: Mapped[str] = mapped_column(server_default="")  # what the bytes of the name were read as
     name_guess: Mapped[bool]
+    name_confirmed_at: Mapped[datetime | None]  # by a person who looked at the guess
+    name_confirmed_by: Mapped[str | None]
     birth_date: Mapped[date | None]
     sex: Mapped[str]
     created_at: Mapped[Now]
@@ -40,10 +47,12 @@ class StudyRow(Base):
         states(StudyState),
         lease_whole(),
         CheckConstraint("revision >= 0 AND images >= 0 AND attempts >= 0", name="counts"),
+        CheckConstraint("(text_confirmed_at IS NULL) = (text_confirmed_by IS NULL)", name="confirmed"),
         Index("ix_studies_quiet", "last_received", postgresql_where=text("state = 'receiving'")),
         Index("ix_studies_lease_until", "lease_until", postgresql_where=text("lease_until IS NOT NULL")),
         Index("ix_studies_first_received", "first_received"),
         Index("ix_studies_accession", "accession"),
+        Index("ix_studies_guesses", "first_received", postgresql_where=text("text_guess AND text_confirmed_at IS NULL")),
     )
     id: Mapped[Id]
     study_uid: Mapped[str]
@@ -56,14 +65,20 @@ class StudyRow(Base):
     description: Mapped[str]
     indication: Mapped[str]
     station: Mapped[str]
+    text_guess: Mapped[bool] = mapped_column(server_default=false())  # description or indication
+    text_confirmed_at: Mapped[datetime | None]
+    text_confirmed_by: Mapped[str | None]
     priority: Mapped[int] = mapped_column(default=Priority.ROUTINE.value)
     first_received: Mapped[Now]
     last_received: Mapped[Now]
+    arriving_since: Mapped[Now]  # when this arrival began: the first image, or the one that reopened the study
     due_at: Mapped[Now]
     attempts: Mapped[int] = mapped_column(default=0)
     lease_owner: Mapped[str | None]
     lease_until: Mapped[datetime | None]
     reason: Mapped[str | None]
+    evidence: Mapped[Facts] = mapped_column(server_default=NO_FACTS)  # of the last verdict
+    rejected_at: Mapped[datetime | None]  # when rejection notes had taken back every image; a new one reopens the study
 
 
 class SeriesRow(Base):
@@ -115,6 +130,7 @@ class InstanceRow(Base):
         UniqueConstraint("sop_uid", "sha256"),
         Index("uq_instances_first", "sop_uid", unique=True, postgresql_where=text("is_first")),
         Index("ix_instances_study_id_series_id", "study_id", "series_id"),
+        Index("ix_instances_content", "study_id", postgresql_where=text("content <> ''")),
     )
     id: Mapped[Id]
     study_id: Mapped[StudyKey]
@@ -134,6 +150,7 @@ class InstanceRow(Base):
     position_mm: Mapped[list[float] | None] = mapped_column(ARRAY(Double))
     orientation: Mapped[list[float] | None] = mapped_column(ARRAY(Double))
     image_type: Mapped[Strings]
+    content: Mapped[str] = mapped_column(server_default="")  # dose-report, dose-screen; empty for an image to be read
     flags: Mapped[Strings]
     received_at: Mapped[Now]
 
@@ -149,3 +166,21 @@ class QuarantineRow(Base):
     reason: Mapped[str]
     association_id: Mapped[uuid.UUID | None]
     received_at: Mapped[Now]
+
+
+class RejectionRow(Base):
+    """One image that a rejection note took back (IHE IOCM), also one that has not come yet. `ko_study_id` is the note's own study."""
+
+    __tablename__ = "rejections"
+    __table_args__ = (
+        UniqueConstraint("sop_uid", "ko_sop_uid"),
+        Index("ix_rejections_study_uid", "study_uid"),
+    )
+    id: Mapped[Id]
+    sop_uid: Mapped[str]
+    study_uid: Mapped[str]  # as the note names it
+    ko_sop_uid: Mapped[str]
+    ko_study_id: Mapped[StudyKey]
+    code: Mapped[str]
+    meaning: Mapped[str]
+    created_at: Mapped[Now]

@@ -7,7 +7,7 @@ import uuid
 from datetime import datetime
 from typing import Annotated, ClassVar
 
-from sqlalchemy import BigInteger, CheckConstraint, DateTime, ForeignKey, MetaData, Text, Uuid, func
+from sqlalchemy import BigInteger, CheckConstraint, DateTime, ForeignKey, MetaData, Text, Uuid, func, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, mapped_column
 
@@ -25,6 +25,8 @@ StudyKey = Annotated[uuid.UUID, mapped_column(ForeignKey("studies.id"))]
 PatientKey = Annotated[uuid.UUID, mapped_column(ForeignKey("patients.id"), index=True)]
 Strings = list[str]
 Pairs = list[list[str]]
+Facts = dict[str, object]
+NO_FACTS = text("'{}'::jsonb")
 
 
 class Base(DeclarativeBase):
@@ -38,6 +40,7 @@ class Base(DeclarativeBase):
         Strings: JSONB,
         Pairs: JSONB,
         dict[str, str]: JSONB,
+        Facts: JSONB,
     }
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, CheckConstraint, Identity, Index, UniqueConst
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pipeline.model import JobState
-from pipeline.store.tables.base import Base, Id, Now, Pairs, Strings, StudyKey, lease_whole, states
+from pipeline.store.tables.base import NO_FACTS, Base, Facts, Id, Now, Pairs, Strings, StudyKey, lease_whole, states
 
 LIVE = "state IN ('ready', 'encoding', 'encoded', 'drafting')"
 
@@ -42,6 +42,8 @@ class JobRow(Base):
     files: Mapped[Strings]
     region: Mapped[str]
     is_phantom: Mapped[bool]
+    completeness: Mapped[str] = mapped_column(default="", server_default="")  # empty when complete, else why not
+    evidence: Mapped[Facts] = mapped_column(server_default=NO_FACTS)
     features_path: Mapped[str | None]
     encoder: Mapped[str | None]
     encoder_version: Mapped[str | None]
