@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 WATERMARK = "AI 草稿，未经医师审核，不得作为诊断依据"
 DEMO_WATERMARK = "演示模型，不可用于临床"
+RETENTION_EXPIRED = "113039"  # PS3.16 CID 7011: data retention policy expired
 
 
 class Machine(enum.StrEnum):
@@ -78,7 +79,7 @@ MOVES: Mapping[Machine, frozenset[Machine]] = MappingProxyType(
         S.COMPLETE: frozenset({S.RECEIVING, S.HELD, S.WITHDRAWN}),
         S.PARTIAL: frozenset({S.RECEIVING, S.COMPLETE, S.HELD, S.WITHDRAWN}),
         S.HELD: frozenset({S.RECEIVING, S.WITHDRAWN}),
-        S.WITHDRAWN: frozenset(),
+        S.WITHDRAWN: frozenset({S.RECEIVING}),  # new images after rejection notes took back every one; never after an operator did
         # a lease that runs out hands the row back: encoding → ready, drafting → encoded
         J.READY: frozenset({J.ENCODING, J.FAILED, J.SUPERSEDED, J.UNSUPPORTED}),
         J.ENCODING: frozenset({J.READY, J.ENCODED, J.FAILED, J.SUPERSEDED, J.UNSUPPORTED}),
@@ -155,6 +156,7 @@ class Instance:
     orientation: tuple[float, ...] | None = None  # six direction cosines
     image_type: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    content: str = ""  # dose-report, dose-screen: for the dose step, never for the encoder; empty otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +182,7 @@ class Patient:
     name_guess: bool
     birth_date: date | None
     sex: str
+    name_charset: str = ""  # what the bytes of the name were read as
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +201,7 @@ class Header:
     thickness_mm: float | None
     station: str
     priority: Priority = Priority.ROUTINE
+    text_guess: bool = False  # the character set of the description or the indication had to be guessed
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +226,8 @@ class Study:
     images: int
     indication: str
     description: str
-    series: tuple[Series, ...] = ()
+    series: tuple[Series, ...] = ()  # without rejected images
+    station: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +247,119 @@ class Job:
     indication: str
     features_path: str | None = None
     image_flags: tuple[str, ...] = ()  # what the listener noted about any image of the study
+    completeness: str = ""  # empty when the revision was frozen complete, else why it is partial, as a reader reads it
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a study is waited for, in seconds. Without any sign of trouble it is complete after `quiet_s` without a new image."""
+
+    quiet_s: float
+    settle_s: float  # instead of quiet_s, once MPPS named every image and all are here
+    patience_s: float  # instead of quiet_s, while something is missing
+    force_after_s: float  # since the arrival began: then it goes on with what is here
+
+
+@dataclass(frozen=True, slots=True)
+class StepEvidence:
+    """What one MPPS says of a study: whether it is over, how many images it names, and how many of them are not here."""
+
+    in_progress: bool
+    discontinued: bool
+    expected: int
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Slices missing inside a series that is evenly spaced otherwise. `after_mm` is the place along the slice normal, `after` the slice before it."""
+
+    series: str  # SeriesDescription
+    after: int  # 1-based, from the low end of the normal
+    after_mm: float
+    missing: int
+    numbered: bool  # InstanceNumber jumps there as well
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What speaks for and against a study being complete, at one moment."""
+
+    quiet_s: float  # since the newest image
+    age_s: float  # since this arrival began
+    images: int = 0  # without rejected ones
+    rejected: int = 0
+    associations_open: int = 0
+    associations_released: int = 0
+    associations_aborted: int = 0  # and not made good by a later one of the same sender that was released
+    associations_lost: int = 0  # likewise; the listener died
+    steps: tuple[StepEvidence, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    missing_series: tuple[str, ...] = ()  # names of the rules that ask for them
+
+
+class VerdictKind(enum.StrEnum):
+    """What the evidence comes to."""
+
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+    WAIT = "wait"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a study's evidence comes to, and why, in sentences for a reader. `wait_s` says when to look again."""
+
+    kind: VerdictKind
+    evidence: Evidence
+    reasons: tuple[str, ...] = ()
+    wait_s: float = 0.0
+    forced: bool = False
+
+    @property
+    def reason(self) -> str:
+        """The reasons in one line; empty when complete."""
+        return "；".join(self.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredSeries:
+    """A series that each study of some scanner must have. Patterns are searched without regard to case; an empty one fits all."""
+
+    name: str  # as the reader is told
+    series: str  # pattern of SeriesDescription
+    station: str = ""  # pattern of StationName
+    study: str = ""  # pattern of StudyDescription
+    images: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedImage:
+    """One image that a rejection note names, with the study that the note places it in."""
+
+    study_uid: str
+    sop_uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A rejection note (IHE IOCM): a key object selection titled with a code of PS3.16 CID 7011, and the images that it names."""
+
+    ko_sop_uid: str
+    code: str
+    meaning: str
+    study_uid: str  # the note's own
+    images: tuple[RejectedImage, ...]
+
+    @property
+    def sop_uids(self) -> tuple[str, ...]:
+        """Every image that is named."""
+        return tuple(image.sop_uid for image in self.images)
+
+    @property
+    def bars(self) -> bool:
+        """False when the images were only kept long enough (113039): what was read from them stays true."""
+        return self.code != RETENTION_EXPIRED
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import sys
 import typer
 
 from pipeline.errors import PipelineError
-from workers.commands import demo, models, processes, studies
+from workers.commands import bench, demo, identity, models, processes, studies
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -15,9 +15,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="CT report drafts, from C-STORE to PostgreSQL; a draft is never a diagnosis.",
 )
-for group in (processes.app, studies.app, models.app, demo.app):
+for group in (processes.app, studies.app, identity.app, models.app, demo.app):
     app.registered_commands.extend(group.registered_commands)
 app.add_typer(processes.worker_app, name="worker")
+app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:

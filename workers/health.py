@@ -54,6 +54,7 @@ def verify_all(store: PgStore, archive_root: Path) -> Verification:
     from pipeline.dicom.verify import Difference, compare
     from pipeline.store import proof
 
-    report = compare(read_ledger(archive_root / "ledger"), proof.instance_rows(store), archive_root, stuck=proof.stuck(store, STUCK_GRACE_S))
+    stuck = proof.stuck(store, STUCK_GRACE_S, wiring.patience())
+    report = compare(read_ledger(archive_root / "ledger"), proof.instance_rows(store), archive_root, stuck=stuck)
     doubled = [Difference(json.dumps(row, default=str), "", "", "") for row in proof.duplicates(store)]
     return replace(report, duplicates=(*report.duplicates, *doubled))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pipeline import log, metrics
 from pipeline.errors import ModelMissing, ServiceUnavailable
 from pipeline.flow.claimed import Retry
-from pipeline.model import Features, Step
+from pipeline.model import Features, Patience, RequiredSeries, Step
 from pipeline.ports import Clock, Doorbell, Lease
 from pipeline.settings import Settings, settings
 
@@ -133,7 +133,8 @@ def archive() -> FileArchive:
     """The file archive."""
     from pipeline.dicom.archive import FileArchive
 
-    return FileArchive(settings().archive_root, settings().archive.free_floor_mb * 2**20)
+    room = settings().archive
+    return FileArchive(settings().archive_root, room.free_floor_mb << 20, room.free_floor_percent, room.fsync)
 
 
 @lru_cache(maxsize=1)
@@ -153,16 +154,33 @@ def bell() -> Doorbell:
     return CeleryBell(celery_app())
 
 
-def listener() -> Listener:
-    """The C-STORE service. Never loads torch."""
+def listener(bound: socket.socket | None = None, name: str | None = None, gone: Sequence[str] = ()) -> Listener:
+    """The DICOM services, on a bound socket or one of their own. Never loads torch. `gone`: names of listeners that run no more."""
+    from pipeline.dicom.access import Access
+    from pipeline.dicom.commitment import StorageCommitment
     from pipeline.dicom.headers import read_header
     from pipeline.dicom.ledger import FileLedger
-    from pipeline.dicom.listener import Listener
+    from pipeline.dicom.listener import Listener, Site
+    from pipeline.dicom.mpps import PerformedProcedureSteps
+    from pipeline.dicom.offered import offered
+    from pipeline.dicom.rejection import read_rejection
+    from pipeline.dicom.tls import Certificates
     from pipeline.flow.receive import Receiving
+    from pipeline.flow.reject import Rejecting
 
-    room = settings().listener
-    ledger = FileLedger(settings().archive_root / "ledger", room.name)
-    return Listener(room, Receiving(store(), archive(), ledger, read_header), archive(), store(), bell())
+    config = settings()
+    room = config.listener.model_copy(update={"name": name or config.listener.name})
+    certificates = Certificates(config.tls) if config.tls.certificate else None
+    access = Access(config.access, room.aet, config.archive_root / "slots", certificates.client_context if certificates else None)
+    classes = frozenset(offered(room.private_classes or ()))
+    services = (
+        StorageCommitment(store(), archive(), config.commit, room.aet, access.report_to, classes),
+        PerformedProcedureSteps(store(), bell()),
+    )
+    ledger = FileLedger(config.archive_root / "ledger", room.name, fsync=config.archive.fsync)
+    receiving = Receiving(store(), archive(), ledger, read_header, Rejecting(store(), bell(), read_rejection))
+    tls = certificates.context if certificates else None
+    return Listener(room, receiving, archive(), store(), bell(), Site(services, access, tls, bound, tuple(gone)))
 
 
 def assembling() -> Assembling:
@@ -171,7 +189,14 @@ def assembling() -> Assembling:
     from pipeline.flow.assemble import Assembling
 
     room = settings().assemble
-    return Assembling(store(), FilePhantomLedger(settings().phantom_ledger), bell(), room.quiet_s, room.min_slices)
+    required = tuple(RequiredSeries(**rule.model_dump()) for rule in room.required or ())
+    return Assembling(store(), FilePhantomLedger(settings().phantom_ledger), bell(), patience(), room.min_slices, required)
+
+
+def patience() -> Patience:
+    """How long a study is waited for."""
+    room = settings().assemble
+    return Patience(room.quiet_s, room.settle_s, room.patience_s, room.force_after_s)
 
 
 @lru_cache(maxsize=1)
@@ -227,17 +252,17 @@ def drafting() -> Drafting:
 
 def delivering() -> Delivering:
     """What the deliver task works with."""
-    from pipeline.export.markdown import draft_markdown
+    from pipeline.export.markdown import draft_markdown, withdrawal_markdown
     from pipeline.flow.deliver import Delivering
 
-    return Delivering(store(), settings().deliver.folder, draft_markdown, site().retry)
+    return Delivering(store(), settings().deliver.folder, draft_markdown, withdrawal_markdown, site().retry)
 
 
 def sweeping() -> Sweeping:
     """What the maintenance task works with."""
     from pipeline.flow.sweep import Sweeping
 
-    return Sweeping(store(), bell(), settings().work.max_attempts, settings().assemble.quiet_s)
+    return Sweeping(store(), bell(), settings().work.max_attempts, patience())
 
 
 def warm(kind: str) -> None:

@@ -14,6 +14,7 @@ FIELDS = ("candidate", "kind", "side", "lobe", "density", "size_mm")
 NONE = "—"
 _MARKUP = re.compile(r"[\\`*|<>\[\]]|~(?=~)|(?<=~)~|^#")
 _NEXT_NUMBER = re.compile(r"(?<=[。；])(?=\d{1,2}[.、] ?\D)")
+WITHDRAWN = "本检查已撤回，此前的 AI 草稿作废"
 NO_WATERMARK = "（已由医师签发）"
 
 
@@ -32,6 +33,22 @@ def draft_markdown(shown: Mapping[str, Any]) -> str:
         mark,
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def withdrawal_markdown(shown: Mapping[str, Any]) -> str:
+    """The notice to whoever has a draft that it must not be used any more; it names the draft and repeats none of its text."""
+    study = [f"检查日期 {shown['study_date']}"] if shown.get("study_date") else []
+    study += [f"检查号 {_inline(shown['accession'])}"] if shown.get("accession") else []
+    lines = [
+        f"**{WITHDRAWN}**",
+        f"# CT 报告草稿撤回通知 · 第 {shown['revision']} 版",
+        " · ".join(study),
+        f"草稿编号：{shown['draft_id']}",
+        f"撤回原因：{_inline(str(shown.get('withdrawn') or NONE))}",
+        f"报告状态：{shown.get('status') or NONE}" + (f"（{_inline(str(shown['signed_by']))}）" if shown.get("signed_by") else ""),
+        "请停止使用此前收到的草稿；如已据此书写或签发报告，请由医师核对后处理。",
+    ]
+    return "\n\n".join(line for line in lines if line) + "\n"
 
 
 def _head(shown: Mapping[str, Any]) -> str:

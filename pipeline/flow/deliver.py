@@ -1,4 +1,4 @@
-"""Deliver: hand finished drafts to those who asked. Today: Markdown files in a folder."""
+"""Deliver: hand finished drafts to those who asked, and the notice of a withdrawal to those who have one. Today: Markdown files in a folder."""
 
 from __future__ import annotations
 
@@ -13,44 +13,56 @@ from pipeline.flow.claimed import Retry
 from pipeline.model import Step
 from pipeline.ports import Delivery, Lease, Store
 
+WITHDRAWAL = "withdrawal"
+Render = Callable[[Mapping[str, object]], str]
+
 
 @dataclass(frozen=True)
 class Delivering:
-    """What the step works with. `folder` is None where nobody asked; then no row exists either."""
+    """What the step works with. Where `folder` is None nobody asks for reports; a notice of a withdrawal is then noted as told to nobody."""
 
     store: Store
     folder: Path | None
-    render: Callable[[Mapping[str, object]], str]
+    render: Render
+    render_withdrawal: Render
     retry: Retry
 
 
 def deliver(ports: Delivering, limit: int, lease: Lease) -> int:
     """Deliver up to `limit` waiting rows; returns how many were claimed."""
-    if ports.folder is None:
-        return 0
     with ports.store.begin() as work:
-        claimed = work.deliveries.claim(limit, lease)
+        claimed = work.deliveries.claim(limit, lease, None if ports.folder else WITHDRAWAL)
     for delivery in claimed:
         try:
-            _deliver_one(ports, ports.folder, delivery, lease)
+            _deliver_one(ports, delivery, lease)
         except LeaseLost:
             continue  # somebody else delivers it
     return len(claimed)
 
 
-def _deliver_one(ports: Delivering, folder: Path, delivery: Delivery, lease: Lease) -> None:
-    with ports.store.begin() as work:
-        shown = work.reports.shown(delivery.draft_id)
+def _deliver_one(ports: Delivering, delivery: Delivery, lease: Lease) -> None:
     try:
-        _write(folder / f"{delivery.draft_id}.md", ports.render(shown))
+        if ports.folder is not None:
+            _hand_over(ports, ports.folder, delivery)
     except OSError as error:
         reason = f"the delivery folder cannot be written ({error.strerror}); check CTREPORT_DELIVER_FOLDER"
         with ports.store.begin() as work:
             work.deliveries.give_back(delivery, reason, ports.retry.delay_after(delivery.attempts), ports.retry.max_attempts, lease)
         return
+    to = "nobody" if ports.folder is None else "folder"
     with ports.store.begin() as work:
         work.deliveries.done(delivery, lease)
-        work.audit.append(Step.DELIVER.value, study_id=delivery.study_id, draft_id=str(delivery.draft_id), kind=delivery.kind)
+        work.audit.append(Step.DELIVER.value, study_id=delivery.study_id, draft_id=str(delivery.draft_id), kind=delivery.kind, to=to)
+
+
+def _hand_over(ports: Delivering, folder: Path, delivery: Delivery) -> None:
+    """The report, or beside it the notice that it was withdrawn."""
+    with ports.store.begin() as work:
+        shown = work.reports.shown(delivery.draft_id)
+    if delivery.kind == WITHDRAWAL:
+        _write(folder / f"{delivery.draft_id}.withdrawn.md", ports.render_withdrawal(shown))
+    else:
+        _write(folder / f"{delivery.draft_id}.md", ports.render(shown))
 
 
 def _write(path: Path, text: str) -> None:

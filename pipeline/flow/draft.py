@@ -14,6 +14,7 @@ from pipeline.model import DEMO_WATERMARK, WATERMARK, Checked, Draft, Hit, Job, 
 from pipeline.ports import Archive, Clock, Doorbell, Drafter, Encoder, Lease, Store
 
 FINDINGS = "检查所见"
+INCOMPLETE = "资料不完整："
 # what the listener noted that a reader of the draft must know
 NOTES = {
     "patient-id-differs": "本检查内有图像的 PatientID 与首幅不同，可能混入他人图像，请核对患者",
@@ -63,12 +64,14 @@ def watermark_for(phantom_only: bool, is_phantom: bool, mode: Mode) -> str:
     )
 
 
-def noted(checked: Checked, image_flags: Sequence[str]) -> Checked:
-    """The report with what the images themselves call for (gaps, lossy pixels) as one flag before the hits of the rules."""
-    if not image_flags:
-        return checked
-    flag = Hit("image", 1, Severity.FLAG, FINDINGS, 0, 0, f"影像：{'；'.join(image_flags)}")
-    return replace(checked, hits=(flag, *checked.hits))
+def noted(checked: Checked, image_flags: Sequence[str], completeness: str = "") -> Checked:
+    """The report with one flag for a study that is not whole and one for what the images call for (gaps, lossy pixels), before the rules' hits."""
+    flags = []
+    if completeness:
+        flags.append(Hit("completeness", 1, Severity.FLAG, FINDINGS, 0, 0, f"{INCOMPLETE}{completeness}"))
+    if image_flags:
+        flags.append(Hit("image", 1, Severity.FLAG, FINDINGS, 0, 0, f"影像：{'；'.join(image_flags)}"))
+    return replace(checked, hits=(*flags, *checked.hits))
 
 
 def _draft_one(ports: Drafting, job: Job, lease: Lease) -> None:
@@ -82,7 +85,7 @@ def _draft_one(ports: Drafting, job: Job, lease: Lease) -> None:
     started = ports.clock.now()
     with ports.store.begin() as work:
         checked = check(work.rules, report, job.study_id, features.candidates, job.indication)
-    checked = noted(checked, (*(NOTES[flag] for flag in job.image_flags if flag in NOTES), *features.flags))
+    checked = noted(checked, (*(NOTES[flag] for flag in job.image_flags if flag in NOTES), *features.flags), job.completeness)
     check_s = (ports.clock.now() - started).total_seconds()
     source = replace(answer.source, phantom_only=phantom_only)
     finished = Draft(job.id, ports.department, checked, source, answer.generation, watermark)

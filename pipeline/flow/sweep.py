@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipeline import log, metrics
-from pipeline.model import Step
+from pipeline.model import Patience, Step
 from pipeline.ports import Doorbell, Store
 
 SWEPT = (Step.ASSEMBLE, Step.ENCODE, Step.DRAFT, Step.DELIVER)
@@ -19,7 +19,7 @@ class Sweeping:
     store: Store
     bell: Doorbell
     max_attempts: int
-    quiet_s: float
+    patience: Patience
 
 
 def sweep(ports: Sweeping) -> dict[Step, int]:
@@ -27,7 +27,7 @@ def sweep(ports: Sweeping) -> dict[Step, int]:
     with ports.store.begin() as work:
         reclaimed = work.studies.reclaim_expired(ports.max_attempts)
     with ports.store.begin() as work:
-        waiting = {step: work.studies.waiting(step, ports.quiet_s) for step in SWEPT}
+        waiting = {step: work.studies.waiting(step, ports.patience) for step in SWEPT}
     for step, rows in waiting.items():
         metrics.WAITING.labels(step).set(rows)
         if rows:

@@ -6,43 +6,28 @@ from collections import defaultdict
 from collections.abc import Sequence
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, exists, func, or_, select, update
+from sqlalchemy import func, select, update
 
-from pipeline.model import Instance, JobState, ReportState, Series, SeriesChoice, Study, StudyState
+from pipeline.model import Instance, JobState, Patience, ReportState, Series, SeriesChoice, Study, StudyState, Verdict, VerdictKind
 from pipeline.ports import Lease
 from pipeline.store.barring import bar
-from pipeline.store.repository import Repository, fixed, in_seconds, plain
-from pipeline.store.tables import AssociationRow, InstanceRow, JobRow, SeriesRow, StudyAssociationRow, StudyRow
+from pipeline.store.evidence import as_facts, is_candidate
+from pipeline.store.rejecting import is_rejected
+from pipeline.store.repository import Repository, in_seconds, plain
+from pipeline.store.tables import InstanceRow, JobRow, SeriesRow, StudyRow
 
 FREE = {"lease_owner": None, "lease_until": None}
 SUPERSEDED = "a newer revision of the study took its place"
 
 
-def is_quiet(quiet_s: float) -> ColumnElement[bool]:
-    """No new image for `quiet_s`, no open association, and nobody assembles it now."""
-    open_association = (
-        exists()
-        .where(StudyAssociationRow.study_id == StudyRow.id)
-        .where(AssociationRow.id == StudyAssociationRow.association_id)
-        .where(AssociationRow.closed_at.is_(None))
-    )
-    return (
-        (StudyRow.state == fixed(StudyState.RECEIVING))
-        & (StudyRow.last_received <= in_seconds(-quiet_s))
-        & (StudyRow.due_at <= func.now())
-        & or_(StudyRow.lease_until.is_(None), StudyRow.lease_until < func.now())
-        & ~open_association
-    )
-
-
 class Assembling(Repository):
     """The assemble step's rows."""
 
-    def claim_quiet(self, quiet_s: float, limit: int, lease: Lease) -> tuple[Study, ...]:
-        """Up to `limit` quiet studies under a lease, oldest first; see the Studies port."""
+    def claim_quiet(self, patience: Patience, limit: int, lease: Lease) -> tuple[Study, ...]:
+        """Up to `limit` studies that may be complete under a lease, oldest first; see the Studies port."""
         quiet = (
             select(StudyRow.id)
-            .where(is_quiet(quiet_s))
+            .where(is_candidate(patience))
             .order_by(StudyRow.last_received)
             .limit(limit)
             .with_for_update(of=StudyRow, skip_locked=True)
@@ -55,20 +40,22 @@ class Assembling(Repository):
         series = self._series([row.id for row in rows])
         return tuple(_study(row, series[row.id]) for row in rows)
 
-    def freeze(self, study: Study, choice: SeriesChoice, is_phantom: bool, reason: str | None) -> UUID | None:
-        """Study → complete and a job for its next revision; None when an image arrived meanwhile or nothing changed. See the Studies port."""
+    def freeze(self, study: Study, choice: SeriesChoice, is_phantom: bool, reason: str | None, verdict: Verdict) -> UUID | None:
+        """Study → complete or partial, and a job for its next revision; None when an image arrived meanwhile or nothing changed. See the Studies
+        port."""
         row = self._unchanged(study)
         if row is None:
             return None
-        complete = {"state": StudyState(row.state).move(StudyState.COMPLETE).value, "attempts": 0, **FREE}
+        to = StudyState.COMPLETE if verdict.kind is VerdictKind.COMPLETE else StudyState.PARTIAL
+        settled = {"state": StudyState(row.state).move(to).value, "attempts": 0, "evidence": as_facts(verdict), **FREE}
         files = [instance.path for series in choice.chosen for instance in series.instances]
-        if self._same_as_before(row, files, choice.region, reason):
-            self.session.execute(update(StudyRow).where(StudyRow.id == row.id).values(**complete))
+        if self._same_as_before(row, files, choice.region, reason, verdict):
+            self.session.execute(update(StudyRow).where(StudyRow.id == row.id).values(**settled))
             return None
         bar(self.session, row.id, (ReportState.WAITING,), SUPERSEDED, every_delivery=False)
         revision = row.revision + 1
-        self.session.execute(update(StudyRow).where(StudyRow.id == row.id).values(**complete, revision=revision))
-        return self._add_job(row, revision, files, choice, is_phantom, reason)
+        self.session.execute(update(StudyRow).where(StudyRow.id == row.id).values(**settled, revision=revision))
+        return self._add_job(row, revision, files, choice, is_phantom, reason, verdict)
 
     def _unchanged(self, study: Study) -> StudyRow | None:
         """The study's row, locked; None when it is not what was claimed: frozen by somebody else, held, or with a newer image."""
@@ -78,14 +65,17 @@ class Assembling(Repository):
             return None
         return row if (row.last_received, row.images) == (study.last_received, study.images) else None
 
-    def _same_as_before(self, row: StudyRow, files: list[str], region: str, reason: str | None) -> bool:
+    def _same_as_before(self, row: StudyRow, files: list[str], region: str, reason: str | None, verdict: Verdict) -> bool:
         job = self.session.scalars(select(JobRow).filter_by(study_id=row.id, revision=row.revision)).one_or_none()
         if job is None or job.state == JobState.SUPERSEDED:
             return False
         unsupported = job.state == JobState.UNSUPPORTED
-        return job.files == files and job.region == region and unsupported == (reason is not None)
+        same = job.files == files and job.region == region and unsupported == (reason is not None)
+        return same and job.completeness == plain(verdict.reason)
 
-    def _add_job(self, row: StudyRow, revision: int, files: list[str], choice: SeriesChoice, is_phantom: bool, reason: str | None) -> UUID:
+    def _add_job(
+        self, row: StudyRow, revision: int, files: list[str], choice: SeriesChoice, is_phantom: bool, reason: str | None, verdict: Verdict
+    ) -> UUID:
         state = JobState.READY if reason is None else JobState.READY.move(JobState.UNSUPPORTED)
         job = JobRow(
             study_id=row.id,
@@ -98,6 +88,8 @@ class Assembling(Repository):
             files=files,
             region=choice.region,
             is_phantom=is_phantom,
+            completeness=plain(verdict.reason),
+            evidence=as_facts(verdict),
             ended_at=None if reason is None else func.now(),
         )
         self.session.add(job)
@@ -105,11 +97,12 @@ class Assembling(Repository):
         return job.id
 
     def _series(self, study_ids: Sequence[UUID]) -> dict[UUID, tuple[Series, ...]]:
-        """The series of some studies with their first instances, in slice order."""
+        """The series of some studies with their first instances, in slice order, without those that a rejection note took back."""
         instances: dict[UUID, list[InstanceRow]] = defaultdict(list)
         first = (
             select(InstanceRow)
-            .where(InstanceRow.study_id.in_(study_ids), InstanceRow.is_first)
+            .join(StudyRow, StudyRow.id == InstanceRow.study_id)
+            .where(InstanceRow.study_id.in_(study_ids), InstanceRow.is_first, ~is_rejected())
             .order_by(InstanceRow.instance_number.nulls_last(), InstanceRow.sop_uid)
         )
         for instance in self.session.scalars(first):
@@ -134,6 +127,7 @@ def _study(row: StudyRow, series: tuple[Series, ...]) -> Study:
         indication=row.indication,
         description=row.description,
         series=series,
+        station=row.station,
     )
 
 

@@ -37,9 +37,10 @@ class PgDeliveries(Repository):
         values = {"id": uuid4(), "draft_id": draft_id, "study_id": study_id, "kind": kind}
         self.session.execute(insert(DeliveryRow).values(**values).on_conflict_do_nothing())
 
-    def claim(self, limit: int, lease: Lease) -> tuple[Delivery, ...]:
-        """Up to `limit` due deliveries under a lease, longest due first; each claim counts one attempt."""
-        due = select(DeliveryRow.id).where(is_due()).order_by(DeliveryRow.due_at).limit(limit).with_for_update(skip_locked=True).cte("due")
+    def claim(self, limit: int, lease: Lease, kind: str | None = None) -> tuple[Delivery, ...]:
+        """Up to `limit` due deliveries (of one kind) under a lease, longest due first; each claim counts one attempt."""
+        wanted = is_due() if kind is None else is_due() & (DeliveryRow.kind == kind)
+        due = select(DeliveryRow.id).where(wanted).order_by(DeliveryRow.due_at).limit(limit).with_for_update(skip_locked=True).cte("due")
         leased = {"lease_owner": lease.owner, "lease_until": in_seconds(lease.seconds), "attempts": DeliveryRow.attempts + 1}
         taken = update(DeliveryRow).where(DeliveryRow.id.in_(select(due.c.id))).values(**leased).returning(DeliveryRow)
         rows = self.session.scalars(taken, execution_options={"populate_existing": True, "synchronize_session": False}).all()

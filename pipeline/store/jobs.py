@@ -121,4 +121,5 @@ def _job(row: JobRow, study: StudyRow, image_flags: set[str]) -> Job:
         indication=study.indication,
         features_path=row.features_path,
         image_flags=tuple(sorted(image_flags)),
+        completeness=row.completeness,
     )

@@ -1,4 +1,5 @@
-"""What an operator does with a study: retry, hold, release, withdraw. Each is one audited transaction and returns the state before and after."""
+"""What an operator does with a study: retry, hold, release, rerun, withdraw. Each is one audited transaction; it returns the states before and
+after."""
 
 from __future__ import annotations
 
@@ -7,18 +8,25 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from pipeline.errors import BadInput
+from pipeline.errors import BadInput, IllegalMove
 from pipeline.model import JobState, ReportState, StudyState
 from pipeline.store.barring import bar
+from pipeline.store.barring import withdraw as withdraw_study
 from pipeline.store.queries import which
 from pipeline.store.session import PgStore, PgWork
 from pipeline.store.tables import JobRow, StudyRow
 
 ACTOR = "operator"
 HELD = "an operator holds this study; `ctreport release` lets it go on"
-WITHDRAWN = "the study was withdrawn"
+WITHDRAWN = "操作员撤回了本检查"
 ARRIVING = frozenset({StudyState.RECEIVING, StudyState.COMPLETE, StudyState.PARTIAL})
-OPEN_REPORTS = (ReportState.WAITING, ReportState.REVIEWING, ReportState.WRITTEN)
+REVISED = frozenset({StudyState.COMPLETE, StudyState.PARTIAL})
+RERUN = "an operator had the study assembled again"
+NO_RERUN = {
+    StudyState.RECEIVING: "it is assembled by itself once its images are all here",
+    StudyState.HELD: "`ctreport release` lets it go on",
+    StudyState.WITHDRAWN: "a withdrawn study is not read again",
+}
 
 
 def retry(store: PgStore, study: str, actor: str = ACTOR) -> tuple[str, str]:
@@ -49,19 +57,33 @@ def release(store: PgStore, study: str, actor: str = ACTOR) -> tuple[str, str]:
     with store.begin() as work:
         row = _study(work.session, study)
         before = row.state
+        if before == StudyState.WITHDRAWN:  # new images may reopen it after rejection notes, an operator never
+            raise IllegalMove(f"study {row.id} is 'withdrawn', which no operator takes back; send its images again under another study UID")
         if before in ARRIVING:  # complete → receiving is legal for a late image, not for an operator
             raise BadInput(f"study {row.id} is '{before}', not held; there is nothing to release")
         _move(row, StudyState.RECEIVING, None)
         return _done(work, "release", row.id, before, row.state, actor)
 
 
-def withdraw(store: PgStore, study: str, actor: str = ACTOR) -> tuple[str, str]:
-    """Study → withdrawn for good: jobs superseded, unsigned reports rejected, deliveries stopped. Raises IllegalMove."""
+def rerun(store: PgStore, study: str, actor: str = ACTOR) -> tuple[str, str]:
+    """Complete or partial → receiving: judged at once and frozen as a new revision, also when no image changed. Raises BadInput elsewhere."""
     with store.begin() as work:
         row = _study(work.session, study)
         before = row.state
-        _move(row, StudyState.WITHDRAWN, WITHDRAWN)
-        bar(work.session, row.id, OPEN_REPORTS, WITHDRAWN, every_delivery=True)
+        if before not in REVISED:
+            raise BadInput(f"study {row.id} is '{before}': {NO_RERUN[StudyState(before)]}")
+        bar(work.session, row.id, (ReportState.WAITING,), RERUN, every_delivery=False)
+        _move(row, StudyState.RECEIVING, None)
+        return _done(work, "rerun", row.id, before, row.state, actor)
+
+
+def withdraw(store: PgStore, study: str, actor: str = ACTOR) -> tuple[str, str]:
+    """Study → withdrawn for good: jobs superseded, unsigned reports rejected, deliveries stopped, notices written. Raises IllegalMove."""
+    with store.begin() as work:
+        row = _study(work.session, study)
+        before = row.state
+        withdraw_study(work.session, row, WITHDRAWN)
+        row.rejected_at = None  # what an operator withdraws stays so, whatever arrives
         return _done(work, "withdraw", row.id, before, row.state, actor)
 
 
@@ -77,6 +99,8 @@ def _move(row: StudyRow, to: StudyState, reason: str | None) -> None:
     row.state = StudyState(row.state).move(to).value
     row.reason, row.attempts, row.due_at = reason, 0, func.now()
     row.lease_owner = row.lease_until = None
+    if to is StudyState.RECEIVING:
+        row.arriving_since = func.now()  # the limit counts from here
 
 
 def _done(work: PgWork, action: str, study_id: UUID, before: str, after: str, actor: str, job_id: UUID | None = None) -> tuple[str, str]:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from pipeline.model import JobState
-from pipeline.store.assembling import is_quiet
+from pipeline.model import JobState, Patience, StudyState
 from pipeline.store.deliveries import is_due
+from pipeline.store.evidence import is_candidate
 from pipeline.store.jobs import CLAIMS, claimable
 from pipeline.store.repository import in_seconds
 from pipeline.store.session import PgStore
@@ -46,12 +46,13 @@ def instance_rows(store: PgStore) -> Iterator[InstanceFile]:
             yield InstanceFile(sop_uid, sha256, path, size_bytes)
 
 
-def stuck(store: PgStore, grace_s: float) -> list[Stuck]:
-    """Rows that should have moved at least `grace_s` ago. Work that waits behind other work of its step is not stuck."""
+def stuck(store: PgStore, grace_s: float, patience: Patience) -> list[Stuck]:
+    """Rows that should have moved at least `grace_s` ago. Work that waits behind other work of its step is not stuck, nor is a study that waits
+    for its images within its patience."""
     with store.begin() as work:
         session = work.session
         found = [one for table in (StudyRow, JobRow, DeliveryRow) for one in _lease_over(session, table, grace_s)]
-        return found + _quiet_studies(session, grace_s) + _idle_jobs(session, grace_s) + _idle_deliveries(session, grace_s)
+        return found + _waiting_studies(session, grace_s, patience) + _idle_jobs(session, grace_s) + _idle_deliveries(session, grace_s)
 
 
 def duplicates(store: PgStore) -> list[dict[str, Any]]:
@@ -79,10 +80,13 @@ def _lease_over(session: Session, table: Leased, grace_s: float) -> list[Stuck]:
     return [Stuck(what, str(row_id), state, "its lease ran out and nobody handed it back; is the sweeper (beat) running?") for row_id, state in rows]
 
 
-def _quiet_studies(session: Session, grace_s: float) -> list[Stuck]:
-    query = select(StudyRow.id, StudyRow.state).where(is_quiet(grace_s), StudyRow.lease_until.is_(None)).order_by(StudyRow.last_received)
+def _waiting_studies(session: Session, grace_s: float, patience: Patience) -> list[Stuck]:
+    """Studies that assemble should have claimed, also those past the limit whatever they wait for."""
+    overdue = (StudyRow.state == StudyState.RECEIVING.value) & (StudyRow.arriving_since <= in_seconds(-patience.force_after_s - grace_s))
+    unclaimed = StudyRow.lease_until.is_(None) & or_(is_candidate(patience, grace_s), overdue)
+    query = select(StudyRow.id, StudyRow.state).where(unclaimed).order_by(StudyRow.last_received)
     return [
-        Stuck("study", str(row_id), state, "no image for long and nobody assembles it; is worker-io running?")
+        Stuck("study", str(row_id), state, "everything is here or waited for too long, and nobody assembles it; is worker-io running?")
         for row_id, state in session.execute(query)
     ]
 

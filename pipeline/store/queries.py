@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Row, func, or_, select
 
 from pipeline.errors import BadInput
 from pipeline.model import JobState, ReportState, StudyState
+from pipeline.store.evidence import has_open_association
 from pipeline.store.proof import duplicates, instance_rows, stuck
 from pipeline.store.repository import plain
 from pipeline.store.session import PgStore
@@ -26,6 +27,7 @@ STEPS = {
     JobState.DRAFTED: "persist",
 }
 TOUCHED = [state.value for state in ReportState if state not in (ReportState.WAITING, ReportState.REJECTED)]
+INCOMPLETE, WAITS, OPEN = "资料不完整：", "等待：", "发送连接未关闭"
 ARRIVED = (StudyState.COMPLETE, StudyState.PARTIAL)
 
 
@@ -40,7 +42,7 @@ def which(study: str) -> ColumnElement[bool]:
 def study_overview(store: PgStore, study: str | None = None, limit: int = 10_000) -> list[dict[str, Any]]:
     """The newest `limit` studies: `state` is the job's once all has arrived, `step` where it is, `seconds` since the first image (until its end)."""
     query = (
-        select(StudyRow, JobRow, func.now())
+        select(StudyRow, JobRow, func.now(), has_open_association())
         .outerjoin(JobRow, (JobRow.study_id == StudyRow.id) & (JobRow.revision == StudyRow.revision))
         .order_by(StudyRow.first_received.desc())
         .limit(limit)
@@ -86,8 +88,8 @@ def quarantined(store: PgStore, limit: int = 100) -> list[dict[str, Any]]:
         return [{"path": row.path, "reason": row.reason, "at": row.received_at} for row in work.session.scalars(query)]
 
 
-def _overview(row: Row[StudyRow, JobRow, datetime]) -> dict[str, Any]:
-    study, job, now = row[0], _maybe(row[1]), row[2]
+def _overview(row: Row[StudyRow, JobRow, datetime, bool]) -> dict[str, Any]:
+    study, job, now, is_open = row[0], _maybe(row[1]), row[2], row[3]
     state = StudyState(study.state)
     arrived = job is not None and state in ARRIVED
     shown_state = job.state if job is not None and arrived else study.state
@@ -100,11 +102,28 @@ def _overview(row: Row[StudyRow, JobRow, datetime]) -> dict[str, Any]:
         "revision": study.revision,
         "images": study.images,
         "seconds": round((ended - study.first_received).total_seconds(), 3),
-        "reason": (job.reason if job is not None and arrived else None) or study.reason,
+        "reason": (_why(job) if job is not None and arrived else _waits_for(study, now, is_open)) or study.reason,
+        "completeness": job.completeness if job is not None and arrived else "",
+        "evidence": study.evidence,
         "study_state": study.state,
         "job_state": job.state if job is not None else None,
         "attempts": job.attempts if job is not None and arrived else study.attempts,
     }
+
+
+def _why(job: JobRow) -> str | None:
+    """Why the job stands where it does, and what its images lack."""
+    return "；".join(part for part in (job.reason, job.completeness and f"{INCOMPLETE}{job.completeness}") if part) or None
+
+
+def _waits_for(study: StudyRow, now: datetime, is_open: bool) -> str | None:
+    """What a study in receiving waits for, as the last verdict or the open association says."""
+    if study.state != StudyState.RECEIVING:
+        return None
+    reasons = study.evidence.get("reasons")
+    if study.due_at > now and isinstance(reasons, list):
+        return f"{WAITS}{'；'.join(map(str, reasons))}"
+    return f"{WAITS}{OPEN}" if is_open else None
 
 
 def _maybe(job: JobRow | None) -> JobRow | None:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, Text, func, literal_column
+from sqlalchemy import ColumnElement, Text, any_, func, literal, literal_column
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 
@@ -26,6 +27,11 @@ def in_seconds(seconds: float) -> ColumnElement[datetime]:
 def fixed(state: StrEnum) -> ColumnElement[str]:
     """A state written into the statement itself: a prepared statement's generic plan can then use the partial indexes on states."""
     return literal_column(f"'{state.value}'", Text)
+
+
+def any_of(texts: Iterable[str]) -> ColumnElement[bool]:
+    """One array parameter, however many texts: `column == any_of(texts)`."""
+    return any_(literal(sorted(texts), ARRAY(Text)))
 
 
 def plain(text: str) -> str:

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pipeline.errors import BadInput
-from pipeline.model import ReportState
+from pipeline.model import ReportState, StudyState
 from pipeline.store.tables import DraftRow, FindingRow, FlagRow, JobRow, ReportRow, StudyRow
 
 STATUS = {
@@ -52,6 +52,8 @@ def shown(session: Session, draft_id: UUID) -> dict[str, Any]:
         "watermark": "" if state in SIGNED else draft.watermark,
         "created_at": draft.created_at.isoformat(),
         "revision": job.revision,
+        "completeness": job.completeness,
+        "withdrawn": study.reason if study.state == StudyState.WITHDRAWN else None,
         "draft": _draft(session, draft),
         "series": series(job),
     }

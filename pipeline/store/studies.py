@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pipeline.store.assembling import Assembling
+from pipeline.store.evidence import Judging
 from pipeline.store.receiving import Receiving
+from pipeline.store.rejecting import Rejecting
 from pipeline.store.saving import Saving
 from pipeline.store.upkeep import Upkeep
 
 
-class PgStudies(Receiving, Assembling, Saving, Upkeep):
+class PgStudies(Receiving, Judging, Assembling, Rejecting, Saving, Upkeep):
     """Rows of studies, instances and jobs inside the current transaction."""

@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Select, func, select
 
-from pipeline.model import JobState, Step, StudyState
-from pipeline.store.assembling import is_quiet
+from pipeline.model import JobState, Patience, Step, StudyState
 from pipeline.store.audit import PgAudit
 from pipeline.store.deliveries import is_due
+from pipeline.store.evidence import is_candidate
 from pipeline.store.jobs import BACK, claimable
 from pipeline.store.repository import Repository
 from pipeline.store.tables import DeliveryRow, DeliveryState, JobRow, StudyRow
@@ -28,10 +28,10 @@ class Upkeep(Repository):
         """Hand back jobs, studies and deliveries whose lease ran out; returns how many. See the Studies port."""
         return self._jobs(max_attempts) + self._studies(max_attempts) + self._deliveries(max_attempts)
 
-    def waiting(self, step: Step, quiet_s: float) -> int:
+    def waiting(self, step: Step, patience: Patience) -> int:
         """How many rows `step` could claim right now; 0 for a step that claims none."""
         countable: dict[Step, Select[Any]] = {
-            Step.ASSEMBLE: select(StudyRow.id).where(is_quiet(quiet_s)),
+            Step.ASSEMBLE: select(StudyRow.id).where(is_candidate(patience)),
             Step.ENCODE: claimable(Step.ENCODE),
             Step.DRAFT: claimable(Step.DRAFT),
             Step.DELIVER: select(DeliveryRow.id).where(is_due()),

@@ -42,12 +42,13 @@ def send(
 @app.command()
 def status(study: Annotated[str | None, typer.Argument()] = None, data: Data = None, json_to: Json = None) -> None:
     """Each study: its state, its step, how long, and why it waits."""
-    from pipeline.store import queries
+    from pipeline.store import guesses, queries
 
     rows = queries.study_overview(wiring.store(), study)
     unread = [] if study else queries.quarantined(wiring.store())
+    guessed = 0 if study else guesses.waiting(wiring.store())
     if json_to is not None:
-        answer({"studies": rows, "quarantined": unread}, json_to, "")
+        answer({"studies": rows, "quarantined": unread, "guesses": guessed}, json_to, "")
         return
     table = Table(*(Column(name, overflow="fold", no_wrap=name in ("state", "step", "images", "seconds")) for name in STATUS_COLUMNS))
     for row in rows:
@@ -55,6 +56,8 @@ def status(study: Annotated[str | None, typer.Argument()] = None, data: Data = N
     Console().print(table if rows else "no studies yet", soft_wrap=not rows)
     for one in unread:
         typer.echo(f"quarantined {one['at']:%Y-%m-%d %H:%M:%S}: {one['reason']} ({one['path']})")
+    if guessed:
+        typer.echo(f"{guessed} names or texts are guesses of their character set; `ctreport identity --guesses` lists them")
 
 
 @app.command()
@@ -111,6 +114,12 @@ def hold(study: Study, data: Data = None, json_to: Json = None) -> None:
 def release(study: Study, data: Data = None, json_to: Json = None) -> None:
     """Let a held study go on."""
     _operate("release", study, json_to)
+
+
+@app.command()
+def rerun(study: Study, data: Data = None, json_to: Json = None) -> None:
+    """Assemble a study again as a new revision, also when nothing changed."""
+    _operate("rerun", study, json_to)
 
 
 @app.command()
