@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 TORCH_INDEX ?=
 PIP = $(BIN)/pip --disable-pip-version-check install -q
 
-.PHONY: help demo test long lint clean
+.PHONY: help demo test long lint bench clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -21,6 +21,9 @@ long: $(VENV)/.dev ## run the tests that take minutes
 
 lint: $(VENV)/.dev ## ruff, mypy strict, import-linter
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+bench: $(VENV)/.run ## measure us beside others on this machine (SHORT=1: two minutes)
+	$(BIN)/ctreport bench receive $(if $(SHORT),--short)
 
 $(VENV)/.run: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=python3.x")'
