@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.settings import rows
+import pytest
+
+from pipeline.settings import AccessSettings, rows
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = """python -c "from pipeline.settings import rows; print(*(f'| \\`{n}\\` | {d} | {t} |' for n, d, t in rows()), sep='\\n')\""""
@@ -31,6 +33,11 @@ def test_env_example_lists_every_setting_below_its_description() -> None:
         assert above[line].removeprefix("# ").startswith(text), f"deploy/env.example describes {name} otherwise than pipeline/settings.py: '{text}'"
 
 
-def test_env_example_sets_nothing_but_the_passwords_to_be_filled_in() -> None:
+def test_env_example_sets_nothing_but_the_passwords_to_be_filled_in_and_a_closed_list_of_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = (ROOT / "deploy" / "env.example").read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if line and not line.startswith("#")] == ["POSTGRES_PASSWORD=", "REDIS_PASSWORD="]
+    active = [line for line in lines if line and not line.startswith("#")]
+    assert active[:2] == ["POSTGRES_PASSWORD=", "REDIS_PASSWORD="]
+    [(name, value)] = [line.split("=", 1) for line in active[2:]]
+    monkeypatch.setenv(name, value.strip("'"))
+    [peer] = AccessSettings().peers or ()
+    assert peer.network.is_loopback

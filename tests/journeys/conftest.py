@@ -21,6 +21,7 @@ from workers.stack import CTREPORT, reader_url
 READY_S = 90.0
 FAST = {
     "CTREPORT_ASSEMBLE_QUIET_S": "1",
+    "CTREPORT_ASSEMBLE_PATIENCE_S": "2",
     "CTREPORT_WORK_SWEEP_S": "0.5",
     "CTREPORT_WORK_LEASE_S": "3",
     "CTREPORT_WORK_RETRY_DELAY_S": "0.5",

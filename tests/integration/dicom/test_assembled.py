@@ -10,17 +10,19 @@ import pytest
 from pipeline.dicom.phantom_ledger import FilePhantomLedger
 from pipeline.dicom.send import SendResult, send
 from pipeline.flow.assemble import Assembling, assemble
-from pipeline.model import Step
+from pipeline.model import Patience, Step
 from pipeline.ports import Lease
 from tests.builders import Bell
 from tests.integration.dicom.conftest import Site, eventually
+
+AT_ONCE = Patience(0.0, 0.0, 0.0, 3600.0)
 
 
 def assembled(site: Site, ledger: Path) -> tuple[int, list[Step]]:
     """Assemble what is quiet once every association is closed; returns studies handled and rings."""
     eventually(lambda: site.rows("SELECT count(*) FROM associations WHERE closed_at IS NULL") == [(0,)])
     bell = Bell()
-    return assemble(Assembling(site.store, FilePhantomLedger(ledger), bell, 0.0, 8), 10, Lease("test", 60.0)), bell.rung
+    return assemble(Assembling(site.store, FilePhantomLedger(ledger), bell, AT_ONCE, 8), 10, Lease("test", 60.0)), bell.rung
 
 
 def test_the_real_chest_ct_becomes_one_ready_job_also_when_it_comes_twice(site: Site, test_data: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy import text
 from pipeline.drafting.fake import FakeDrafter
 from pipeline.drafting.parse import parse
 from pipeline.errors import ModelMissing, NotAllowed, PipelineError, ServiceUnavailable
-from pipeline.export.markdown import draft_markdown
+from pipeline.export.markdown import draft_markdown, withdrawal_markdown
 from pipeline.flow.claimed import Retry
 from pipeline.flow.deliver import Delivering, deliver
 from pipeline.flow.draft import Drafting, Mode, draft
@@ -23,6 +23,7 @@ from pipeline.flow.review import review
 from pipeline.model import DEMO_WATERMARK, WATERMARK, Features, ReportState, Side, Step
 from pipeline.ports import Archive, Encoder, Lease
 from pipeline.rules.seed import seed_dose_rules, seed_terms
+from pipeline.store import operator
 from pipeline.store.seed import seed_rules
 from pipeline.store.session import PgStore
 from tests.builders import Bell, candidate
@@ -142,9 +143,10 @@ def test_in_demo_mode_a_phantom_only_encoder_makes_the_draft_demo_only(store: Pg
 
 def test_images_of_another_patient_are_flagged_on_the_draft(store: PgStore) -> None:
     send(store, header(1), header(2), header(3, patient_id="P-2"))
+    assert "PatientID" in one(store, "SELECT reason FROM studies WHERE state = 'held'")["reason"]
+    operator.release(store, "1.2.3")
     draft_after(store)
     assert "PatientID" in one(store, "SELECT message FROM draft_flags WHERE rule = 'image'")["message"]
-    assert "PatientID" in one(store, "SELECT reason FROM studies")["reason"]
 
 
 def draft_after(store: PgStore) -> None:
@@ -188,10 +190,10 @@ def test_a_live_models_draft_is_signed_and_delivered(store: PgStore, tmp_path: P
     def render(shown: Mapping[str, object]) -> str:
         return draft_markdown(shown)
 
-    assert deliver(Delivering(store, tmp_path / "out", render, RETRY), 4, ME) == 1
+    assert deliver(Delivering(store, tmp_path / "out", render, withdrawal_markdown, RETRY), 4, ME) == 1
     (file,) = (tmp_path / "out").iterdir()
     assert "诊断意见" in file.read_text(encoding="utf-8")
-    assert deliver(Delivering(store, tmp_path / "out", render, RETRY), 4, ME) == 0
+    assert deliver(Delivering(store, tmp_path / "out", render, withdrawal_markdown, RETRY), 4, ME) == 0
 
 
 def test_an_unwritable_delivery_folder_is_tried_again_then_failed_with_a_sentence(store: PgStore, tmp_path: Path) -> None:
@@ -199,7 +201,7 @@ def test_an_unwritable_delivery_folder_is_tried_again_then_failed_with_a_sentenc
     draft(drafting(store, FakeDrafter(phantom_only=False), "site"), 4, ME)
     (tmp_path / "file").write_text("in the way")
     for _ in range(3):
-        deliver(Delivering(store, tmp_path / "file" / "out", draft_markdown, RETRY), 4, ME)
+        deliver(Delivering(store, tmp_path / "file" / "out", draft_markdown, withdrawal_markdown, RETRY), 4, ME)
     row = one(store, "SELECT state, reason FROM deliveries")
     assert row["state"] == "failed"
     assert "CTREPORT_DELIVER_FOLDER" in row["reason"]

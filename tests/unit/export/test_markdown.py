@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.export.markdown import draft_markdown
+from pipeline.export.markdown import WITHDRAWN, draft_markdown, withdrawal_markdown
 from pipeline.model import DEMO_WATERMARK, WATERMARK
 
 
@@ -91,3 +91,11 @@ def test_a_signed_report_has_no_watermark_and_names_the_doctor() -> None:
 
 def test_an_empty_section_says_so() -> None:
     assert "## 建议\n\n（空）" in draft_markdown(shown(draft={"sections": {"建议": ""}}))
+
+
+def test_a_withdrawal_notice_names_the_draft_and_the_reason_and_repeats_no_text() -> None:
+    withdrawn = shown(draft_id="d-1", withdrawn="拒绝说明 <b>*", status="已签发", signed_by="dr_a")
+    text = withdrawal_markdown(withdrawn)
+    assert text.startswith(f"**{WITHDRAWN}**")
+    assert all(part in text for part in ("第 2 版", "2026-01-15", "A-1", "d-1", "已签发（dr_a）", r"拒绝说明 \<b\>\*"))
+    assert not any(section in text for section in withdrawn["draft"]["sections"].values())

@@ -1,147 +1,20 @@
-"""Which series is read, which are not and why; and the step around it."""
+"""The step around the verdict: what is frozen, what waits, what is withdrawn, and who is rung."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import cast
 from uuid import UUID, uuid4
 
-import pytest
-
-from pipeline.flow.assemble import CT_IMAGE, Assembling, assemble, choose_series, region_of, unsupported_because
-from pipeline.model import Instance, Series, SeriesChoice, Step, Study, StudyState
+from pipeline.flow.assemble import Assembling, assemble
+from pipeline.model import Evidence, Patience, SeriesChoice, Step, Study, Verdict, VerdictKind
 from pipeline.ports import Lease, Store, Work
+from tests.unit.flow.test_choose import SC, series, study
 
-AXIAL = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
-CORONAL = (1.0, 0.0, 0.0, 0.0, 0.0, -1.0)
-SR, SC = "1.2.840.10008.5.1.4.1.1.88.67", "1.2.840.10008.5.1.4.1.1.7"
-
-
-def series(
-    uid: str = "1",
-    slices: int = 30,
-    *,
-    kinds: tuple[str, ...] = ("ORIGINAL", "PRIMARY", "AXIAL"),
-    orientation: tuple[float, ...] | None = AXIAL,
-    sop_class: str = CT_IMAGE,
-    step_mm: float = 5.0,
-    **facts: object,
-) -> Series:
-    """One series of evenly spaced images."""
-    instances = tuple(
-        Instance(f"1.{uid}.{n}", sop_class, "1.2.840.10008.1.2", "1.2", uid, "CT", "ab", 1, f"objects/{uid}/{n}") for n in range(slices)
-    )
-    placed = tuple(replace(i, image_type=kinds, orientation=orientation, position_mm=(0.0, 0.0, step_mm * n)) for n, i in enumerate(instances))
-    made = Series(uid, "CT", "", "", "", 5.0, placed)
-    return replace(made, **facts)  # type: ignore[arg-type]  # facts are Series fields
-
-
-def study(*found: Series, description: str = "") -> Study:
-    now = datetime(2026, 11, 30, tzinfo=UTC)
-    return Study(uuid4(), "1.2", StudyState.RECEIVING, 0, now, now, 30, "", description, found)
-
-
-def choice(*found: Series, description: str = "") -> SeriesChoice:
-    return choose_series(study(*found, description=description), 8)
-
-
-def test_the_axial_series_is_chosen_and_every_other_one_is_refused_with_its_reason() -> None:
-    made = choice(
-        series("axial"),
-        series("coronal", orientation=CORONAL),
-        series("topogram", 2, kinds=("ORIGINAL", "PRIMARY", "LOCALIZER")),
-        series("mip", kinds=("DERIVED", "SECONDARY", "AXIAL", "MIP")),
-        series("dose", 1, sop_class=SR),
-        series("capture", 1, sop_class=SC),
-        series("few", 4),
-        series("unplaced", orientation=None),
-    )
-    assert [s.series_uid for s in made.chosen] == ["axial"]
-    assert dict(made.refused) == {
-        "coronal": "不是轴位图像",
-        "topogram": "定位像",
-        "mip": "重组或后处理图像，不是原始轴位",
-        "dose": "剂量报告，不含图像",
-        "capture": "二次捕获图像，不是原始 CT",
-        "few": "不同位置的图像仅 4 层，少于 8 层，不构成容积",
-        "unplaced": "图像缺少层面位置或方向",
-    }
-    assert unsupported_because(made) is None
-
-
-@pytest.mark.parametrize(
-    ("better", "worse"),
-    [
-        (series("a", 20), series("b", 30, kinds=("DERIVED", "PRIMARY", "AXIAL"))),
-        (series("a", 20), series("b", 30, kinds=("ORIGINAL", "SECONDARY", "AXIAL"))),
-        (series("a", 30), series("b", 20)),
-        (series("a", thickness_mm=1.0), series("b", thickness_mm=5.0)),
-        (series("a", 20, body_part="CHEST"), series("b", 60, body_part="HEAD")),
-    ],
-)
-def test_the_better_of_two_is_chosen_in_either_order(better: Series, worse: Series) -> None:
-    for pair in ((better, worse), (worse, better)):
-        made = choice(*pair)
-        assert made.chosen == (better,)
-        assert [uid for uid, _ in made.refused] == [worse.series_uid]
-
-
-def test_a_lossy_or_derived_axial_series_is_read_when_there_is_nothing_better() -> None:
-    assert choice(series(kinds=("DERIVED", "PRIMARY", "AXIAL"))).chosen
-
-
-def test_localizers_inside_the_axial_series_are_left_out() -> None:
-    axial = series("1", 20)
-    mixed = replace(axial, instances=(*axial.instances, *series("1", 1, kinds=("ORIGINAL", "PRIMARY", "LOCALIZER")).instances))
-    assert len(choice(mixed).chosen[0].instances) == 20
-
-
-def test_images_at_one_position_are_no_volume() -> None:
-    made = choice(series(slices=20, step_mm=0.0))
-    assert made.chosen == ()
-    assert "1 层" in str(unsupported_because(made))
-
-
-def test_gantry_tilt_is_still_axial() -> None:
-    assert choice(series(orientation=(1, 0, 0, 0, 0.970296, -0.241922))).chosen
-
-
-@pytest.mark.parametrize(
-    ("body_part", "description", "region"),
-    [
-        ("CHEST", "", "chest"),
-        ("", "胸部平扫", "chest"),
-        ("", "肺结节随访", "chest"),
-        ("HEAD", "", "head"),
-        ("", "头颅平扫", "head"),
-        ("ABDOMEN", "", "abdomen"),
-        ("ABDOMEN", "Thorax^TAP (Adult)", "chest"),
-        ("CHESTABDOMEN", "", "chest"),
-        ("PANCREAS", "Pancreas", "abdomen"),
-        ("KNEE", "", "limb"),
-        ("", "左足CT", "limb"),
-        ("", "腰椎间盘", "spine"),
-        ("", "", "chest"),
-        ("", "术后复查 手术", "chest"),
-        ("", "HEAD FIRST SUPINE", "chest"),
-    ],
-)
-def test_the_region_is_read_from_what_the_header_says(body_part: str, description: str, region: str) -> None:
-    assert region_of(series(body_part=body_part), study(description=description)) == region
-
-
-def test_another_region_is_unsupported_and_the_sentence_names_it() -> None:
-    made = choice(series(body_part="HEAD"))
-    assert (made.chosen, made.region) == ((), "head")
-    assert "头部" in str(unsupported_because(made))
-
-
-def test_no_images_at_all_are_unsupported_with_a_next_step() -> None:
-    made = choice()
-    assert "请" in str(unsupported_because(made))
+PATIENCE = Patience(quiet_s=1.0, settle_s=1.0, patience_s=10.0, force_after_s=100.0)
+QUIET = Evidence(quiet_s=2.0, age_s=5.0, images=30)
 
 
 @dataclass
@@ -153,6 +26,8 @@ class FakeStore:
     actions: list[str] = field(default_factory=list)
     commits: int = 0
     late: bool = False
+    verdicts: list[Verdict] = field(default_factory=list)
+    known: Evidence = QUIET
 
     @contextmanager
     def begin(self) -> Iterator[Work]:
@@ -167,12 +42,23 @@ class FakeStore:
     def audit(self) -> FakeStore:
         return self
 
-    def claim_quiet(self, quiet_s: float, limit: int, lease: Lease) -> tuple[Study, ...]:
+    def claim_quiet(self, patience: Patience, limit: int, lease: Lease) -> tuple[Study, ...]:
         return self.quiet[:limit]
 
-    def freeze(self, _study: Study, made: SeriesChoice, is_phantom: bool, reason: str | None) -> UUID | None:
+    def evidence(self, _study: Study) -> Evidence:
+        return self.known
+
+    def postpone(self, _study: Study, verdict: Verdict, lease: Lease) -> bool:
+        self.verdicts.append(verdict)
+        return not self.late
+
+    def withdraw_rejected(self, _study: Study) -> bool:
+        return True
+
+    def freeze(self, _study: Study, made: SeriesChoice, is_phantom: bool, reason: str | None, verdict: Verdict) -> UUID | None:
         if self.late:
             return None
+        self.verdicts.append(verdict)
         self.frozen.append((made, is_phantom, reason))
         return uuid4()
 
@@ -203,13 +89,13 @@ class Phantoms:
 
 def run(store: FakeStore, prefix: str = "none") -> tuple[int, list[tuple[Step, int]]]:
     bell = Bell(store)
-    handled = assemble(Assembling(cast("Store", store), Phantoms(prefix), bell, 1.0, 8), 10, Lease("me", 60.0))
+    handled = assemble(Assembling(cast("Store", store), Phantoms(prefix), bell, PATIENCE, 8), 10, Lease("me", 60.0))
     return handled, bell.rung
 
 
 def test_quiet_studies_are_frozen_and_the_bell_rings_once_after_the_commits() -> None:
     store = FakeStore((study(series("1")), study(series("2")), study(series("3", body_part="HEAD"))))
-    assert run(store) == (3, [(Step.ENCODE, 4)])
+    assert run(store) == (3, [(Step.ENCODE, 7)])
     assert [(bool(made.chosen), reason is None) for made, _, reason in store.frozen] == [(True, True), (True, True), (False, False)]
     assert store.actions == ["assemble", "assemble", "assemble", "unsupported"]
 
@@ -227,3 +113,34 @@ def test_a_study_is_a_phantom_only_when_every_image_is_in_the_ledger() -> None:
     assert store.frozen[0][1] is True
     run(store, "1.1.")
     assert store.frozen[1][1] is False
+
+
+def test_a_study_that_lacks_something_waits_and_then_goes_on_as_partial() -> None:
+    store = FakeStore((study(series()),), known=replace(QUIET, associations_aborted=1))
+    assert run(store) == (1, [])
+    store.known = replace(store.known, quiet_s=10.0)
+    assert run(store) == (1, [(Step.ENCODE, 6)])
+    assert [verdict.kind for verdict in store.verdicts] == [VerdictKind.WAIT, VerdictKind.PARTIAL]
+    assert store.actions == ["assemble_wait", "assemble"]
+
+
+def test_a_forced_study_says_so_in_the_trail() -> None:
+    store = FakeStore((study(series()),), known=replace(QUIET, age_s=100.0, associations_open=1))
+    run(store)
+    assert store.verdicts[0].forced
+    assert store.actions == ["assemble", "assemble_forced"]
+
+
+def test_a_study_of_which_notes_took_back_every_image_is_withdrawn_and_deliver_is_rung() -> None:
+    store = FakeStore((study(),), known=replace(QUIET, images=0, rejected=30))
+    assert run(store) == (1, [(Step.DELIVER, 3)])
+    assert store.frozen == []
+
+
+def test_slices_missing_inside_a_series_are_found_and_counted() -> None:
+    whole = series()
+    holed = replace(whole, instances=(*whole.instances[:9], *whole.instances[11:]))
+    store = FakeStore((study(holed),))
+    run(store)
+    (gap,) = store.verdicts[0].evidence.gaps
+    assert (gap.after, gap.missing) == (9, 2)
