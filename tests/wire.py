@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import socket
+import ssl
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -89,11 +90,17 @@ RELEASE = pdu(RELEASE_RQ, bytes(4))
 USER_ABORT = pdu(ABORT, bytes(4))
 
 
-def connect(port: int, timeout_s: float = DEADLINE_S) -> socket.socket:
-    """A TCP connection over which nothing was said yet."""
+def connect(port: int, timeout_s: float = DEADLINE_S, tls: ssl.SSLContext | None = None) -> socket.socket:
+    """A TCP connection over which nothing was said yet, but for a TLS handshake where a context is given."""
     made = socket.create_connection(("127.0.0.1", port), timeout_s)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return made
+    if tls is None:
+        return made
+    try:
+        return tls.wrap_socket(made)
+    except BaseException:
+        made.close()
+        raise
 
 
 def read_pdu(sock: socket.socket) -> tuple[int, bytes] | None:
@@ -160,12 +167,12 @@ class Gone(ConnectionError):
 class Peer:
     """One association. Raises Gone when it is ended or refused, TimeoutError when nothing comes within the deadline."""
 
-    def __init__(self, port: int, *kinds: Kind, timeout_s: float = DEADLINE_S, called: str = "CTREPORT", calling: str = "WIRE") -> None:
+    def __init__(self, port: int, *kinds: Kind, timeout_s: float = DEADLINE_S, tls: ssl.SSLContext | None = None) -> None:
         self.kinds = kinds or ((CT, EXPLICIT_LE),)
-        self.socket = connect(port, timeout_s)
+        self.socket = connect(port, timeout_s, tls)
         try:
             contexts = (context(2 * place + 1, *kind) for place, kind in enumerate(self.kinds))
-            self.socket.sendall(associate_rq(contexts, called=called, calling=calling))
+            self.socket.sendall(associate_rq(contexts))
             self.accepted = read_accepted(self.expect(ASSOCIATE_AC))
         except BaseException:
             self.socket.close()

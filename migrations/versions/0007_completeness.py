@@ -20,6 +20,7 @@ def upgrade() -> None:
     op.add_column("studies", sa.Column("rejected_at", sa.DateTime(timezone=True), nullable=True))
     op.add_column("jobs", sa.Column("completeness", sa.Text(), server_default="", nullable=False))
     op.add_column("jobs", sa.Column("evidence", postgresql.JSONB(), server_default=EMPTY, nullable=False))
+    op.add_column("study_associations", sa.Column("with_images", sa.Boolean(), server_default=sa.false(), nullable=False))
     op.create_table(
         "rejections",
         sa.Column("id", sa.Uuid(), server_default=sa.text("gen_random_uuid()"), nullable=False),
@@ -40,6 +41,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.drop_table("rejections")
     for table, column in (
+        ("study_associations", "with_images"),
         ("jobs", "evidence"),
         ("jobs", "completeness"),
         ("studies", "rejected_at"),

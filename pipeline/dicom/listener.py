@@ -47,6 +47,7 @@ STATUSES: dict[Answer, tuple[int, str]] = {
     Answer.UNREADABLE: (0xC000, "no usable header; quarantined"),
 }
 KEPT = frozenset({Answer.STORED, Answer.ODD})
+LONGEST_ANSWER_BYTES = 512  # of a C-STORE response: two UIDs, a comment and seven numbers are some 320
 STREAM_PATIENCE_S = 0.005  # while images come one after the other; an echo or a release waits as long for its answer, once
 
 
@@ -214,9 +215,11 @@ class Listener:
             return storage
 
         def answers_inline() -> bool:
-            """Not beside a service that sends requests of its own on the association: an answer must not fall between their fragments."""
+            """Not beside a service that sends requests of its own on the association: an answer must not fall between their fragments.
+            Nor to a peer that takes no PDU as long as an answer: the library cuts it to pieces."""
             served = {str(one.abstract_syntax) for one in assoc.accepted_contexts}
-            return self._settings.inline and served <= {*self._offered, str(Verification)}
+            takes_short = 0 < (assoc.requestor.maximum_length or 0) < LONGEST_ANSWER_BYTES
+            return self._settings.inline and not takes_short and served <= {*self._offered, str(Verification)}
 
         def inline(one: Object) -> None:
             answer = self._answered(record, one)

@@ -165,6 +165,54 @@ class Outlet:
         self._assoc.dimse.send_msg(primitive, context.context_id)
 
 
+class Outlets:
+    """The outlets of one listener, by association."""
+
+    def __init__(self) -> None:
+        self._outlets: dict[Association, Outlet] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._outlets)
+
+    def begin(self, assoc: Association) -> None:
+        """Follow an association that is being requested."""
+        with self._lock:
+            self._outlets[assoc] = Outlet(assoc)
+
+    def get(self, assoc: Association) -> Outlet | None:
+        """The outlet of an association that is followed."""
+        with self._lock:
+            return self._outlets.get(assoc)
+
+    def open_to(self, aet: str) -> Outlet | None:
+        """An association of this peer that is still open."""
+        with self._lock:
+            outlets = [outlet for assoc, outlet in self._outlets.items() if assoc.requestor.ae_title.strip() == aet]
+        return next((outlet for outlet in outlets if outlet.is_open), None)
+
+    def end(self, assoc: Association) -> None:
+        """An association is over."""
+        with self._lock:
+            outlet = self._outlets.pop(assoc, None)
+        if outlet is not None:
+            outlet.close()
+
+    def forget_dead(self) -> None:
+        """End those whose thread ended without an event."""
+        with self._lock:
+            dead = [assoc for assoc in self._outlets if not assoc.is_alive()]
+        for assoc in dead:
+            self.end(assoc)
+
+    def close(self) -> None:
+        """End all."""
+        with self._lock:
+            followed = list(self._outlets)
+        for assoc in followed:
+            self.end(assoc)
+
+
 def request(event: Event, syntax: UID) -> N_EVENT_REPORT:
     """The request primitive, encoded in the context's transfer syntax. Raises BadInput."""
     encoded = encode(event.information, syntax.is_implicit_VR, syntax.is_little_endian, syntax.is_deflated)

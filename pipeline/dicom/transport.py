@@ -11,6 +11,7 @@ import select
 import socket
 import ssl
 import struct
+import threading
 import time
 from collections.abc import Callable
 from socketserver import TCPServer
@@ -149,6 +150,7 @@ class PeerServer(ThreadedAssociationServer):
         **kwargs: Any,  # Any: passed on as they are
     ) -> None:
         self._bound, self._limits, self._admits, self._tls = bound, limits, admits, tls
+        self._preparing: set[int] = set()  # threads in a TLS handshake: their connections have no association yet
         super().__init__(*args, **kwargs)
 
     def server_bind(self) -> None:
@@ -173,19 +175,23 @@ class PeerServer(ThreadedAssociationServer):
         if not self._admits(host):
             logger.warning("peer_refused", host=host)
             return False
-        if len(self.active_associations) >= self._limits.max_connections:
+        if len(self.active_associations) + len(self._preparing) >= self._limits.max_connections:
             logger.warning("peer_refused", host=host, reason="too many connections", limit=self._limits.max_connections)
             return False
         return True
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """On a thread of its own: TLS handshake where it is on, then the association."""
+        own = threading.get_ident()
+        self._preparing.add(own)
         try:
             request = self._prepared(request)
         except (OSError, ssl.SSLError) as error:
             logger.warning("tls_refused", host=str(client_address[0]), reason=type(error).__name__)
             self.shutdown_request(request)
             return
+        finally:
+            self._preparing.discard(own)
         super().process_request_thread(request, client_address)
 
     def _prepared(self, request: socket.socket) -> PeerSocket | TlsPeerSocket:

@@ -80,10 +80,10 @@ class GroupCommit:
         except PipelineError as error:
             for one in group:
                 one.error = error
-        except BaseException:
+        finally:
             for one in group:
-                one.error = ServiceUnavailable("a round of the group commit failed; send the image again")
-            raise
+                if not one.done:
+                    one.error = ServiceUnavailable("a round of the group commit failed; send the image again")
 
     def _settle(self, group: Sequence[_Waiting]) -> None:
         self.archive.settle([one.stored for one in group])

@@ -33,7 +33,8 @@ LOCK = (
         PATIENTS.c.patient_id.label("named"),
         func.array(
             select(LINKS.c.association_id)
-            .where(LINKS.c.study_id == STUDIES.c.id, LINKS.c.association_id == any_(bindparam("associations", type_=ARRAY(Uuid))))
+            .where(LINKS.c.study_id == STUDIES.c.id, LINKS.c.with_images)
+            .where(LINKS.c.association_id == any_(bindparam("associations", type_=ARRAY(Uuid))))
             .scalar_subquery(),
             type_=ARRAY(Uuid),
         ).label("linked"),
@@ -49,7 +50,12 @@ FIND_SERIES = select(SERIES.c.study_id, SERIES.c.series_uid, SERIES.c.id).where(
 INSERT_SERIES = insert(SERIES).returning(SERIES.c.id)
 INSERT_INSTANCE = upsert(INSTANCES).on_conflict_do_nothing().returning(INSTANCES.c.sop_uid, INSTANCES.c.sha256)
 KNOWN = select(INSTANCES.c.sop_uid, INSTANCES.c.sha256).where(INSTANCES.c.sop_uid == any_(bindparam("uids", type_=ARRAY(Text))))
-INSERT_LINK = upsert(LINKS).on_conflict_do_nothing()
+_LINK = upsert(LINKS)
+INSERT_LINK = _LINK.on_conflict_do_update(
+    index_elements=["study_id", "association_id"],
+    set_={"with_images": LINKS.c.with_images | _LINK.excluded.with_images},
+    where=_LINK.excluded.with_images & ~LINKS.c.with_images,
+)
 REOPENS = bindparam("reopens", type_=Boolean())
 # last_received is clock_timestamp(), not now(): that is when the transaction began, before it waited for the lock.
 RESTART = (

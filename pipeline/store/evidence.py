@@ -131,9 +131,8 @@ class Judging(Repository):
         return len(sop_uids) - self.session.execute(here).scalar_one()
 
     def _linked(self, study_id: UUID) -> Sequence[Linked]:
-        brought = exists().where(InstanceRow.study_id == study_id, InstanceRow.association_id == AssociationRow.id, InstanceRow.rows.is_not(None))
         query = (
-            select(AssociationRow.calling_aet, AssociationRow.host, AssociationRow.closed_at, AssociationRow.how, brought.label("with_images"))
+            select(AssociationRow.calling_aet, AssociationRow.host, AssociationRow.closed_at, AssociationRow.how, StudyAssociationRow.with_images)
             .join(StudyAssociationRow, StudyAssociationRow.association_id == AssociationRow.id)
             .where(StudyAssociationRow.study_id == study_id)
         )

@@ -29,6 +29,7 @@ from pipeline.store.arriving import (
     StudyFacts,
     restart_values,
 )
+from pipeline.store.evidence import look_again
 from pipeline.store.repository import Repository, plain
 from pipeline.store.tables import AssociationRow, InstanceRow, PatientRow, QuarantineRow, StudyRow
 
@@ -204,8 +205,15 @@ class Receiving(Repository):
         return self.session.execute(seen.where(mine).limit(1)).first() is None
 
     def _link(self, arriving: Sequence[Arriving]) -> None:
-        """Note which association brought images of which study."""
-        pairs = {(one.study.id, one.association) for one in arriving if one.filing is Filing.NEW and one.association not in (None, *one.study.linked)}
-        if pairs:
-            rows = [{"study_id": study_id, "association_id": association} for study_id, association in sorted(pairs)]
+        """Note which association brought images of which study. One that only repeats what is here counts for a study that still waits: a sender that
+        was cut off sends all of it again, and then nothing is missing."""
+        links: dict[tuple[UUID, UUID], bool] = defaultdict(bool)
+        for one in arriving:
+            counts = one.filing is Filing.NEW or (one.filing is Filing.SAME and one.study.state == StudyState.RECEIVING.value)
+            if counts and one.association is not None and one.association not in one.study.linked:
+                links[one.study.id, one.association] |= one.header.instance.rows is not None
+        if links:
+            rows = [{"study_id": study, "association_id": one, "with_images": images} for (study, one), images in sorted(links.items())]
             self.session.connection().execute(INSERT_LINK, rows)
+            if repeated := {one.study.study_uid for one in arriving if one.filing is Filing.SAME}:
+                look_again(self.session, sorted(repeated))

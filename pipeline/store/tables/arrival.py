@@ -120,6 +120,7 @@ class StudyAssociationRow(Base):
     __tablename__ = "study_associations"
     study_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("studies.id"), primary_key=True)
     association_id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    with_images: Mapped[bool] = mapped_column(server_default=false())  # not only reports; also images that were there already
 
 
 class InstanceRow(Base):

@@ -43,7 +43,7 @@ IMAGE = made(0, "wire")
 GOOD_RQ = associate_rq([context(1, CT, EXPLICIT_LE), context(3, VERIFICATION, IMPLICIT_LE)])
 STORE = p_data(pdv(1, COMMAND | LAST, c_store_rq(CT, IMAGE.sop_uid))) + p_data(pdv(1, LAST, IMAGE.data))
 ECHO = p_data(pdv(3, COMMAND | LAST, c_echo_rq()))
-LONG = os.environ.get("CTREPORT_LONG", "").lower() in ("1", "true", "yes")
+FEW, MANY = 20, 800  # made-up inputs in CI and in a long run
 _numbers = itertools.count(1)
 
 
@@ -98,12 +98,10 @@ def one_by_one(site: Site, words: Mapping[str, bytes], attack: Callable[[bytes],
     assert faults == {}, faults
 
 
-def examples(in_ci: int, in_a_long_run: int) -> settings:
-    """The same made-up inputs in every run, more of them in a long one; the listener of the test stays for all of them."""
+def examples(count: int) -> settings:
+    """The same made-up inputs in every run; the listener of the test stays for all of them."""
     allowed = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-    return settings(
-        max_examples=in_a_long_run if LONG else in_ci, deadline=None, derandomize=True, database=None, suppress_health_check=allowed, print_blob=False
-    )
+    return settings(max_examples=count, deadline=None, derandomize=True, database=None, suppress_health_check=allowed, print_blob=False)
 
 
 def said(where: int | socket.socket, *chunks: bytes) -> socket.socket:

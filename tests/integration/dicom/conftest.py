@@ -23,6 +23,7 @@ from pipeline.dicom.archive import FileArchive
 from pipeline.dicom.headers import read_header
 from pipeline.dicom.ledger import FileLedger, read_ledger
 from pipeline.dicom.listener import Listener
+from pipeline.dicom.listener import Site as Around
 from pipeline.dicom.verify import Verification, compare
 from pipeline.flow.receive import Receiving
 from pipeline.settings import ListenerSettings
@@ -60,13 +61,13 @@ class Site:
 
 
 @contextmanager
-def serving(root: Path, url: str, **settings: Any) -> Iterator[Site]:
-    """A listener with settings of its own."""
+def serving(root: Path, url: str, around: Around | None = None, **settings: Any) -> Iterator[Site]:
+    """A listener with settings of its own, and `around` it what a test wants there."""
     archive, bell = FileArchive(root, 0), Bell()
     store = PgStore(url, connect_timeout_s=2)
     ledger = FileLedger(root / "ledger", "listener")
     room = ListenerSettings(port=0, **settings)
-    listener = Listener(room, Receiving(store, archive, ledger, read_header), archive, store, bell)
+    listener = Listener(room, Receiving(store, archive, ledger, read_header), archive, store, bell, around)
     listener.start()
     try:
         yield Site(root, url, store, archive, bell, listener)

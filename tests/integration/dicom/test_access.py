@@ -7,15 +7,18 @@ import os
 import signal
 import socket
 import threading
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pynetdicom import AE
 from pynetdicom.association import Association
 from pynetdicom.sop_class import Verification  # type: ignore[attr-defined]  # generated at import
 
 from pipeline.dicom.slots import Slots
-from tests.integration.dicom.conftest import Site, eventually
+from tests.builders import ct_slice
+from tests.integration.dicom.conftest import CT, Site, eventually
 from tests.integration.dicom.services import services
 
 HERE = "127.0.0.0/8"
@@ -69,6 +72,18 @@ def test_another_called_title_is_rejected_where_it_is_checked(tmp_path: Path, ur
         call(site).release()
     with services(tmp_path, url) as site:
         call(site, called="SOMEBODY").release()
+
+
+def test_a_slowed_peer_takes_its_time_and_loses_nothing(tmp_path: Path, url: str) -> None:
+    image = ct_slice(pixels=np.zeros((512, 512), np.int16))  # 0.5 MB
+    with services(tmp_path, url, peers=[{"network": HERE, "mb_per_s": 1.0}]) as site:
+        ae = AE("CT1")
+        ae.add_requested_context(CT)
+        assoc = ae.associate("127.0.0.1", site.port)
+        began = time.monotonic()
+        assert assoc.send_c_store(image).Status == 0x0000
+        assert time.monotonic() - began >= 0.5
+        assoc.release()
 
 
 @pytest.mark.parametrize("end", ["release", "abort", "vanish"])

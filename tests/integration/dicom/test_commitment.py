@@ -12,8 +12,9 @@ import pytest
 from pydicom.dataset import Dataset
 from pydicom.uid import generate_uid
 
-from pipeline.dicom import commitment as module
+from pipeline.dicom.commitment import StorageCommitment
 from pipeline.dicom.outlet import Outlet
+from pipeline.dicom.reporting import WORKERS, Reporting
 from pipeline.dicom.send import send
 from tests.builders import ct_slice, part10, write
 from tests.integration.dicom.conftest import CT, Site, eventually, store_raw
@@ -125,7 +126,7 @@ def test_a_request_that_was_answered_is_reported_after_a_restart(tmp_path: Path,
     modality = Modality()
     with modality.listening() as port:
         with monkeypatch.context() as patch:
-            patch.setattr(module.StorageCommitment, "_work", lambda *_: None)  # killed before any work was done
+            patch.setattr(Reporting, "work", lambda *_: None)  # killed before any work was done
             with services(tmp_path / "archive", url, peers=peer(port)) as site:
                 references = fill(site, tmp_path / "sent")
                 assoc = modality.associate(site.port)
@@ -189,6 +190,19 @@ def test_a_peer_that_refuses_the_report_is_given_up_after_the_limit(tmp_path: Pa
         assoc.release()
 
 
+def test_a_peer_that_keeps_its_association_is_told_again_until_it_accepts(tmp_path: Path, url: str) -> None:
+    modality = Modality(answer=0x0110)
+    with services(tmp_path / "archive", url) as site:
+        assoc = modality.associate(site.port)
+        assert ask(assoc, action(generate_uid(), [(CT, "1.2.3")])) == 0x0000
+        eventually(lambda: len(modality.reports) >= 2)
+        [(reason,)] = site.rows("SELECT reason FROM commitments")
+        assert "answered the report with status 0x0110" in reason
+        modality.answer = 0xB000
+        eventually(lambda: site.rows(STATE) == [("reported", 1)])
+        assoc.release()
+
+
 def test_reports_between_images_lose_no_image(tmp_path: Path, url: str) -> None:
     with services(tmp_path / "archive", url) as site:
         modality, count = Modality(), 60
@@ -213,7 +227,7 @@ def test_nothing_is_left_of_associations_that_speak_of_commitments(tmp_path: Pat
         for number in range(30):
             assoc = Modality().associate(site.port)
             assoc.release() if number % 2 else assoc.abort()
-        eventually(lambda: threading.active_count() <= before + module.WORKERS)
+        eventually(lambda: threading.active_count() <= before + WORKERS)
         [service, _] = site.listener._site.services
-        assert isinstance(service, module.StorageCommitment)
+        assert isinstance(service, StorageCommitment)
         eventually(lambda: not service._outlets)

@@ -22,8 +22,13 @@ from tests.wire import Peer
 MB = 1 << 20
 DISK_MB, FILLER_MB = 16, 8
 MOUNTED = 'mount -t tmpfs -o size={size}m tmpfs "$0" && exec "$@"'
-NOISE = np.random.default_rng(5).integers(0, 4096, (512, 512), np.int16)
-IMAGES = [made(number, "full", pixels=NOISE) for number in range(40)]  # half a megabyte each
+
+
+@pytest.fixture(scope="module")
+def images() -> list[Image]:
+    """Twelve megabytes: half a megabyte each."""
+    noise = np.random.default_rng(5).integers(0, 4096, (512, 512), np.int16)
+    return [made(number, "full", pixels=noise) for number in range(24)]
 
 
 @dataclass
@@ -75,15 +80,17 @@ def sent(peer: Peer, images: list[Image]) -> dict[str, int]:
     return {image.sop_uid: image.sent(peer) for image in images}
 
 
-def test_a_full_disk_truncates_nothing_and_the_listener_goes_on_when_there_is_space(tmp_path: Path, url: str, redis_url: str) -> None:
+def test_a_full_disk_truncates_nothing_and_the_listener_goes_on_when_there_is_space(
+    tmp_path: Path, url: str, redis_url: str, images: list[Image]
+) -> None:
     with small_disk(tmp_path, url, redis_url, floor_mb=0) as disk, Peer(disk.listener.port) as peer:
-        first = sent(peer, IMAGES[:24])
+        first = sent(peer, images)
         taken = {uid for uid, status in first.items() if status == 0x0000}
         assert set(first.values()) == {0x0000, 0xA700}
         assert disk.is_sound()
         assert disk.acknowledged() == taken
         disk.clear()
-        again = sent(peer, IMAGES[:24])
+        again = sent(peer, images)
         assert set(again.values()) == {0x0000}
         peer.release()
         assert disk.is_sound()
@@ -91,13 +98,15 @@ def test_a_full_disk_truncates_nothing_and_the_listener_goes_on_when_there_is_sp
         assert not list((disk.root / "incoming").iterdir())
 
 
-def test_the_floor_refuses_while_there_is_still_space_and_takes_images_again_above_it(tmp_path: Path, url: str, redis_url: str) -> None:
+def test_the_floor_refuses_while_there_is_still_space_and_takes_images_again_above_it(
+    tmp_path: Path, url: str, redis_url: str, images: list[Image]
+) -> None:
     with small_disk(tmp_path, url, redis_url, floor_mb=4) as disk, Peer(disk.listener.port) as peer:
-        first = sent(peer, IMAGES[:16])
+        first = sent(peer, images[:16])
         assert set(first.values()) == {0x0000, 0xA700}
         assert disk.free_mb() > 4 - 1
         taken = {uid for uid, status in first.items() if status == 0x0000}
         disk.clear()
-        assert set(sent(peer, IMAGES[:12]).values()) == {0x0000}
+        assert set(sent(peer, images[:12]).values()) == {0x0000}
         peer.release()
-        assert disk.acknowledged() == taken | {image.sop_uid for image in IMAGES[:12]}
+        assert disk.acknowledged() == taken | {image.sop_uid for image in images[:12]}

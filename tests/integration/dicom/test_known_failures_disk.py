@@ -25,7 +25,9 @@ from tests.integration.dicom.conftest import Site, eventually, serving
 from tests.integration.dicom.disk import failing
 from tests.integration.dicom.images import Image, bytes_kept, made
 from tests.integration.dicom.test_known_failures import SLICES, STUDY, act, all_closed, jobs
-from tests.wire import USER_ABORT, Gone, Peer, connect
+from tests.wire import ASSOCIATE_RJ, CT, EXPLICIT_LE, USER_ABORT, Gone, Peer, associate_rq, connect, context, read_pdu
+
+LIMIT_EXCEEDED = b"\0\2\3\2"  # PS3.8 Table 9-21: passing, by the presentation provider, local limit exceeded
 
 BUGS = [ZeroDivisionError, KeyError, MemoryError, RecursionError, AssertionError, OSError, psycopg.Error]
 
@@ -181,6 +183,9 @@ def test_associations_that_end_badly_never_use_up_the_limit(tmp_path: Path, url:
                 rude(site.port, how)
         peers = [eventually(lambda: taken(site.port)) for _ in range(3)]
         assert refused(site.port)
+        with connect(site.port) as sock:
+            sock.sendall(associate_rq([context(1, CT, EXPLICIT_LE)]))
+            assert read_pdu(sock) == (ASSOCIATE_RJ, LIMIT_EXCEEDED)
         for peer in peers:
             assert STUDY[0].sent(peer) == 0x0000
             peer.release()

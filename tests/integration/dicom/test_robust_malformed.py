@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.integration.dicom.attacks import examples, store_good, survived
+from tests.integration.dicom.attacks import FEW, MANY, examples, store_good, survived
 from tests.integration.dicom.conftest import Site, serving
 from tests.integration.dicom.images import Image, bytes_kept, made, read
 from tests.wire import CT, EXPLICIT_LE, IMPLICIT_LE, Peer
@@ -105,8 +105,12 @@ def held(site: Site, data: bytes, syntax: str) -> None:
     assert store_good(site.port) == 0x0000
 
 
-@examples(25, 1500)
-@given(data=st.one_of(st.binary(max_size=4096), elements()), syntax=st.sampled_from(SYNTAXES))
+RANDOM = st.one_of(st.binary(max_size=4096), elements())
+LIKELY = st.sampled_from((EXPLICIT_LE, EXPLICIT_LE, IMPLICIT_LE, "1.2.840.10008.1.2.4.90"))
+
+
+@examples(FEW)
+@given(data=RANDOM, syntax=st.sampled_from(SYNTAXES))
 @example(data=b"", syntax=EXPLICIT_LE)
 @example(data=b"\0", syntax=IMPLICIT_LE)
 @example(data=b"\xff" * 4096, syntax=EXPLICIT_LE)
@@ -115,9 +119,17 @@ def test_random_data_sets(site: Site, data: bytes, syntax: str) -> None:
     held(site, data, syntax)
 
 
-@examples(25, 1500)
-@given(data=mutated(), syntax=st.sampled_from((EXPLICIT_LE, EXPLICIT_LE, IMPLICIT_LE, "1.2.840.10008.1.2.4.90")))
+@examples(FEW)
+@given(data=mutated(), syntax=LIKELY)
 def test_mutated_data_sets(site: Site, data: bytes, syntax: str) -> None:
+    held(site, data, syntax)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+@examples(MANY)
+@given(data=st.one_of(RANDOM, mutated()), syntax=LIKELY | st.sampled_from(SYNTAXES))
+def test_many_more_random_and_mutated_data_sets(site: Site, data: bytes, syntax: str) -> None:
     held(site, data, syntax)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import struct
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 
 from tests.integration.dicom.attacks import (
     ECHO,
+    FEW,
     GOOD_RQ,
     IMAGE,
+    MANY,
     STORE,
     TIMEOUT_S,
     associated,
@@ -62,6 +65,18 @@ def hasty(tmp_path: Path, url: str) -> Iterator[Site]:
     """A listener that waits two seconds for a silent peer."""
     with serving(tmp_path / "archive", url, network_timeout_s=TIMEOUT_S) as made_site:
         yield made_site
+
+
+@pytest.fixture
+def site_of(tmp_path: Path, url: str) -> Iterator[Callable[[bool], Site]]:
+    """The listener of a test, on the path that is asked for; started once."""
+    with contextlib.ExitStack() as stack:
+
+        @cache
+        def site(fast: bool) -> Site:
+            return stack.enter_context(serving(tmp_path / "archive", url, network_timeout_s=TIMEOUT_S, fast=fast))
+
+        yield site
 
 
 # Each is said on a fresh connection, and the listener must end it.
@@ -241,20 +256,33 @@ def survives(site: Site, words: bytes) -> None:
         ended(sock)
 
 
-@examples(20, 1500)
+PDUS = st.builds(pdu, st.integers(0, 8), st.binary(max_size=200), st.none() | st.integers(0, 2**32 - 1))
+RANDOM = st.one_of(st.binary(max_size=300), PDUS)
+
+
+@examples(FEW)
 @given(words=broken_conversations())
 def test_conversations_mutated_from_a_valid_one(hasty: Site, words: bytes) -> None:
     survives(hasty, words)
 
 
-@examples(20, 1500)
-@given(words=st.one_of(st.binary(max_size=300), st.builds(pdu, st.integers(0, 8), st.binary(max_size=200), st.none() | st.integers(0, 2**32 - 1))))
+@examples(FEW)
+@given(words=RANDOM)
 @example(words=b"")
 def test_random_pdus_to_a_listener(hasty: Site, words: bytes) -> None:
     survives(hasty, words)
 
 
-@examples(20, 1500)
-@given(words=st.one_of(st.binary(max_size=300), st.builds(pdu, st.integers(0, 8), st.binary(max_size=200), st.none() | st.integers(0, 2**32 - 1))))
+@examples(FEW)
+@given(words=RANDOM)
 def test_random_pdus_within_an_association(hasty: Site, words: bytes) -> None:
     survives(hasty, GOOD_RQ + words)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("fast", [False, True], ids=["public", "fast"])
+@examples(MANY)
+@given(words=broken_conversations() | RANDOM | RANDOM.map(lambda words: GOOD_RQ + words))
+def test_many_more_random_and_mutated_conversations(site_of: Callable[[bool], Site], fast: bool, words: bytes) -> None:
+    survives(site_of(fast), words)

@@ -55,8 +55,8 @@ def associations(port: int, first: int, count: int) -> None:
         list(pool.map(lambda number: one(port, number), range(first, first + count)))
 
 
-@pytest.mark.parametrize(("warm_up", "count"), [(200, 800), pytest.param(1_000, 9_000, marks=FULL)])
-def test_threads_descriptors_and_memory_are_flat_over_many_associations(listener: ListenerProcess, warm_up: int, count: int) -> None:
+@pytest.mark.parametrize(("warm_up", "count", "limit"), [(200, 800, 1.08), pytest.param(1_000, 9_000, 1.05, marks=FULL)])
+def test_threads_descriptors_and_memory_are_flat_over_many_associations(listener: ListenerProcess, warm_up: int, count: int, limit: float) -> None:
     associations(listener.port, 0, warm_up)
     eventually(lambda: listener.connections() == 0, 30.0)
     before = level(listener)
@@ -64,7 +64,7 @@ def test_threads_descriptors_and_memory_are_flat_over_many_associations(listener
     eventually(lambda: listener.connections() == 0, 30.0)
     eventually(lambda: level(listener)[0] <= before[0] and level(listener)[1] <= before[1] + 2, 30.0)
     grown = level(listener)[2] / before[2]
-    assert grown < 1.05, f"resident memory grew by {grown - 1:.1%}"
+    assert grown < limit, f"resident memory grew by {grown - 1:.1%}"
 
 
 def level(listener: ListenerProcess) -> tuple[int, int, float]:

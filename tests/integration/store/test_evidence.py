@@ -98,6 +98,24 @@ def test_a_later_clean_association_of_the_same_sender_makes_a_broken_one_good(st
     assert (evidence.associations_aborted, evidence.associations_released) == (0, 3)
 
 
+def test_a_sender_that_was_cut_off_and_sends_the_same_images_again_has_made_it_good(store: PgStore) -> None:
+    associated(store, "aborted", 1)
+    assert known(store).associations_aborted == 1
+    associated(store, "released", 1)
+    assert (known(store).associations_aborted, known(store).images) == (0, 1)
+
+
+def test_a_repetition_brings_a_postponed_study_before_the_judge_at_once(store: PgStore) -> None:
+    associated(store, "aborted", 1)
+    aged(store, 100.0)
+    (study,) = claim(store)
+    with store.begin() as work:
+        assert work.studies.postpone(study, Verdict(VerdictKind.WAIT, Evidence(1.0, 1.0, images=1), ("中断",), wait_s=300.0), rows.ME)
+    assert claim(store) == ()
+    associated(store, "released", 1)
+    assert len(claim(store)) == 1
+
+
 def test_a_dose_report_sent_later_makes_no_broken_association_good(store: PgStore) -> None:
     associated(store, "aborted", 1)
     association = uuid4()

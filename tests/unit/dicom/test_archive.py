@@ -97,9 +97,10 @@ def test_a_large_file_is_on_disk_while_it_arrives_and_a_small_one_is_not(archive
 def test_a_large_file_stops_when_the_disk_falls_below_its_floor(archive: FileArchive, monkeypatch: pytest.MonkeyPatch) -> None:
     incoming = archive.open()
     monkeypatch.setattr(archive, "has_room", lambda: False)
+    for _ in range(ROOM_EVERY_BYTES // SPOOL_BYTES):
+        incoming.write(bytes(SPOOL_BYTES))
     with pytest.raises(StorageFull):
-        for _ in range(ROOM_EVERY_BYTES // SPOOL_BYTES + 3):
-            incoming.write(bytes(SPOOL_BYTES))
+        incoming.write(bytes(2 * SPOOL_BYTES))
 
 
 def test_a_disk_that_takes_a_part_of_the_bytes_at_a_time_gets_them_all(archive: FileArchive, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,6 @@ from pynetdicom import AE
 from pynetdicom.sop_class import Verification  # type: ignore[attr-defined]  # generated at import
 from structlog.testing import capture_logs
 
-from pipeline.dicom import transport
 from pipeline.dicom.transport import NEGOTIATION_BYTES, P_DATA_TF, READ_BYTES, PduGuard, PeerServer, PeerSocket, TlsPeerSocket, bind
 from tests.certificates import Authority
 from tests.wire import ASSOCIATE_RQ, connect, pdu
@@ -132,7 +131,7 @@ def test_a_header_that_comes_byte_by_byte_is_checked_too() -> None:
 
 def test_a_rate_limit_waits_as_long_as_the_bytes_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(transport.time, "sleep", waits.append)
+    monkeypatch.setattr(time, "sleep", waits.append)
     guard = Said(pdu(P_DATA_TF, bytes(10_000)))
     guard.bytes_per_s = 1_000.0
     drained(guard, [])
@@ -358,7 +357,12 @@ def test_a_server_serves_on_the_socket_that_it_was_given() -> None:
 
 def test_an_unknown_host_is_closed_before_a_byte_is_read() -> None:
     asked: list[str] = []
-    with capture_logs() as lines, serving(Room(), lambda host: asked.append(host) is not None) as server:
+
+    def admits(host: str) -> bool:
+        asked.append(host)
+        return False
+
+    with capture_logs() as lines, serving(Room(), admits) as server:
         assert is_closed_unheard(port_of(server))
     assert asked == ["127.0.0.1"]
     assert "peer_refused" in {line["event"] for line in lines}
@@ -379,11 +383,18 @@ def test_a_tls_handshake_that_does_not_come_holds_up_nobody(tmp_path: Path) -> N
     context.load_cert_chain(*authority.issue(tmp_path, "listener"))
     theirs = ssl.create_default_context(cafile=authority.certificate)
     with serving(Room(network_timeout_s=0.5), tls=lambda: context) as server:
-        with connect(port_of(server)), connect(port_of(server), timeout_s=1.0) as raw:
-            with theirs.wrap_socket(raw, server_hostname="localhost") as good:
-                assert good.version() is not None
+        with connect(port_of(server)), theirs.wrap_socket(connect(port_of(server), timeout_s=1.0), server_hostname="localhost") as good:
+            assert good.version() is not None
         with connect(port_of(server), timeout_s=DEADLINE_S) as silent:
             assert silent.recv(1) == b""
+
+
+def test_connections_that_are_still_in_their_tls_handshake_count_too(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "authority")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue(tmp_path, "listener"))
+    with serving(Room(max_connections=1), tls=lambda: context) as server, connect(port_of(server)):
+        until(lambda: is_closed_unheard(port_of(server)))
 
 
 def test_a_server_that_shuts_down_leaves_the_shared_socket_to_others() -> None:
