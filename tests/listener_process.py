@@ -67,6 +67,11 @@ class ListenerProcess:
                 self.kill()
                 raise
 
+    def exit_code(self, timeout_s: float = 15.0) -> int:
+        """Of its first process, which is about to end."""
+        assert self._process is not None
+        return self._process.wait(timeout_s)
+
     def processes(self) -> list[psutil.Process]:
         """The process and what it forked."""
         first = psutil.Process(self.pid)

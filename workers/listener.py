@@ -5,6 +5,7 @@ The fork comes before any thread or database connection. A process that dies is 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
@@ -47,7 +48,7 @@ def serve() -> None:
     gc.freeze()
     names = [f"{room.name}-{number}" for number in range(1, room.processes + 1)]
     gone = [room.name, *(f"{room.name}-{number}" for number in range(room.processes + 1, MOST_PROCESSES + 1))]
-    Family({name: partial(serve_one, bound, name, gone if name == names[0] else []) for name in names}).run()
+    Family({name: partial(serve_one, bound, name, gone if name == names[0] else []) for name in names}, bound.close).run()
 
 
 def serve_one(bound: socket.socket, name: str, gone: list[str]) -> None:
@@ -58,15 +59,16 @@ def serve_one(bound: socket.socket, name: str, gone: list[str]) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     service = wiring.listener(bound, name, gone)
     service.start()
+    bound.close()  # the service listens on a copy: once it ends, peers are refused instead of kept waiting
     stop.wait()
     service.stop()
 
 
 class Family:
-    """Processes forked from this one, each replaced when it dies. Ends when it is told to, or when one cannot live."""
+    """Processes forked from this one, each replaced when it dies. Ends when it is told to, or when one cannot live; first of all it does `ending`."""
 
-    def __init__(self, members: dict[str, Callable[[], None]]) -> None:
-        self._members = members
+    def __init__(self, members: dict[str, Callable[[], None]], ending: Callable[[], None] = lambda: None) -> None:
+        self._members, self._at_end = members, ending
         self._running: dict[int, tuple[str, float]] = {}  # pid → name, when it was born
         self._short_lives = 0
         self._ending = False
@@ -109,8 +111,10 @@ class Family:
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         self._ending = True
+        self._at_end()
         for pid in self._running:
-            os.kill(pid, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it has just died and is not written off yet
+                os.kill(pid, signal.SIGTERM)
 
 
 def _live(member: Callable[[], None], parent: int) -> None:

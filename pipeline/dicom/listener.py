@@ -47,7 +47,7 @@ STATUSES: dict[Answer, tuple[int, str]] = {
     Answer.UNREADABLE: (0xC000, "no usable header; quarantined"),
 }
 KEPT = frozenset({Answer.STORED, Answer.ODD})
-LONGEST_ANSWER_BYTES = 512  # of a C-STORE response: two UIDs, a comment and seven numbers are some 320
+LONGEST_ANSWER_BYTES = 512  # of a C-STORE response: two UIDs, a comment and five numbers are some 280
 STREAM_PATIENCE_S = 0.005  # while images come one after the other; an echo or a release waits as long for its answer, once
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from sqlalchemy import Boolean, Date, Row, Table, Text, Uuid, any_, bindparam, case, func, insert, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -81,6 +81,16 @@ RESTART = (
         },
     )
 )
+# The ordinary case in one round trip: one image that is new. It takes nothing, and returns nothing, when its SOPInstanceUID is known.
+ROW = tuple(column.name for column in INSTANCES.columns if column.name != "received_at")  # the database says when
+_FILED = (
+    upsert(INSTANCES)
+    .values({name: bindparam(f"row_{name}", type_=INSTANCES.c[name].type) for name in ROW})
+    .on_conflict_do_nothing()
+    .returning(INSTANCES.c.study_id)
+    .cte("filed")
+)
+FILE_ONE = RESTART.where(STUDIES.c.id == select(_FILED.c.study_id).scalar_subquery()).returning(STUDIES.c.id)
 REMEMBERED = 4096
 
 
@@ -158,6 +168,12 @@ class Arriving:
             "is_first": self.filing is Filing.NEW,
             "flags": plain_list((*self.header.instance.flags, *marks)),
         }
+
+
+def row_values(one: Arriving) -> dict[str, Any]:
+    """Parameters of FILE_ONE, beside those of RESTART."""
+    values = {"id": uuid4(), **one.values()}
+    return {f"row_{name}": values[name] for name in ROW}
 
 
 def restart_values(study: StudyFacts, new: Sequence[Header], state: StudyState, reason: str | None, reopens: bool) -> dict[str, Any]:

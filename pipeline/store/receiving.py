@@ -16,6 +16,7 @@ from pipeline.model import Header, Stored, StudyState
 from pipeline.ports import Filing, Registered
 from pipeline.store.arriving import (
     CONFLICTING,
+    FILE_ONE,
     FIND_SERIES,
     INSERT_INSTANCE,
     INSERT_LINK,
@@ -28,6 +29,7 @@ from pipeline.store.arriving import (
     SeriesIds,
     StudyFacts,
     restart_values,
+    row_values,
 )
 from pipeline.store.evidence import look_again
 from pipeline.store.repository import Repository, plain
@@ -50,9 +52,10 @@ class Receiving(Repository):
         studies = self._needed([header for header, _ in filed], sorted({one for _, one in filed if one is not None}))
         arriving = [Arriving(header, association, studies[plain(header.instance.study_uid)]) for header, association in filed]
         self._find_series(arriving)
-        self._file(sorted(arriving, key=lambda one: one.sop_uid))  # everybody inserts in this order: nobody deadlocks
-        for study in studies.values():
-            self._restart_clock(study, [one for one in arriving if one.study is study])
+        if len(arriving) > 1 or not self._file_one(arriving[0]):
+            self._file(sorted(arriving, key=lambda one: one.sop_uid))  # everybody inserts in this order: nobody deadlocks
+            for study in studies.values():
+                self._restart_clock(study, [one for one in arriving if one.study is study])
         self._link(arriving)
         return tuple(Registered(one.study.id, one.filing, one.patient_differs) for one in arriving)
 
@@ -157,6 +160,14 @@ class Receiving(Repository):
         if left:
             raise BadInput("the same SOPInstanceUID arrived three times at once with different bytes; send the image again")
 
+    def _file_one(self, one: Arriving) -> bool:
+        """One image that is new and of the study's patient, with its study's clock, in one statement; False when it is not as simple as that."""
+        if one.patient_differs:
+            return False
+        state, reason, reopens = self._next(one.study, [one])
+        values = row_values(one) | restart_values(one.study, [one.header], state, reason, reopens)
+        return self.session.connection().execute(FILE_ONE, values).first() is not None
+
     def _insert(self, new: Sequence[Arriving]) -> list[Arriving]:
         """Those whose rows the database did not take."""
         if not new:
@@ -182,19 +193,24 @@ class Receiving(Repository):
         """New images: count them, take the study back from whoever assembles it, and reopen it unless an operator holds or withdrew it."""
         fresh = [one for one in arrived if one.filing is not Filing.SAME]
         new = [one.header for one in fresh if one.filing is Filing.NEW]
+        state, reason, reopens = self._next(study, fresh)
+        if new:
+            self.session.connection().execute(RESTART, restart_values(study, new, state, reason, reopens))
+        elif reason:
+            changed = update(StudyRow).where(StudyRow.id == study.id).values(state=state.value, reason=reason)
+            self.session.execute(changed if state.value == study.state else changed.values(lease_owner=None, lease_until=None))
+
+    def _next(self, study: StudyFacts, fresh: Sequence[Arriving]) -> tuple[StudyState, str | None, bool]:
+        """The study's next state with these images, what a person should read about it, and whether a new arrival begins."""
         state, reason = StudyState(study.state), None
-        reopens = bool(new) and (state in REOPENED or study.rejected_at is not None)
+        reopens = any(one.filing is Filing.NEW for one in fresh) and (state in REOPENED or study.rejected_at is not None)
         if reopens:
             state = state.move(StudyState.RECEIVING)
         if any(one.filing is Filing.CONFLICT for one in fresh) and state is not StudyState.HELD:
             reason = CONFLICT_REASON
         if state in HOLDABLE and self._is_mixed(study, fresh):
             state, reason = state.move(StudyState.HELD), PATIENT_REASON
-        if new:
-            self.session.connection().execute(RESTART, restart_values(study, new, state, reason, reopens))
-        elif reason:
-            changed = update(StudyRow).where(StudyRow.id == study.id).values(state=state.value, reason=reason)
-            self.session.execute(changed if state.value == study.state else changed.values(lease_owner=None, lease_until=None))
+        return state, reason, reopens
 
     def _is_mixed(self, study: StudyFacts, fresh: Sequence[Arriving]) -> bool:
         """True when an image names a patient and no earlier one of the study named another than the first: a person must look, once."""

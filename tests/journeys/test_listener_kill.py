@@ -23,15 +23,18 @@ from tests.wire import CT, Peer
 
 SENDERS = 4
 SIDE = 64
+PUBLIC, FAST = False, True
 META_END = 144
 GIVE_UP_S = 150.0
 FULL = [pytest.mark.long, pytest.mark.timeout(1_200)]
 
 
 @pytest.fixture
-def listener(tmp_path: Path, database_url: str, redis_url: str) -> Iterator[ListenerProcess]:
+def listener(request: pytest.FixtureRequest, tmp_path: Path, database_url: str, redis_url: str) -> Iterator[ListenerProcess]:
+    """On the public path, unless the test asks for the fast one."""
     schema.migrate(database_url)
-    with listening(tmp_path / "site", database_url, redis_url, CTREPORT_LOG_LEVEL="WARNING") as running:
+    fast = str(getattr(request, "param", PUBLIC))
+    with listening(tmp_path / "site", database_url, redis_url, CTREPORT_LOG_LEVEL="WARNING", CTREPORT_LISTENER_FAST=fast) as running:
         yield running
 
 
@@ -93,7 +96,11 @@ def lost(listener: ListenerProcess, database_url: str, acknowledged: set[str], w
     return [uid for uid in sorted(acknowledged) if uid not in rows or data_set((root / rows[uid]).read_bytes()) != wanted[uid]]
 
 
-@pytest.mark.parametrize(("count", "kills"), [(200, 3), pytest.param(2_000, 25, marks=FULL)])
+@pytest.mark.parametrize(
+    ("listener", "count", "kills"),
+    [(PUBLIC, 200, 3), pytest.param(PUBLIC, 2_000, 25, marks=FULL), pytest.param(FAST, 2_000, 25, marks=FULL)],
+    indirect=["listener"],
+)
 def test_every_image_that_got_success_survives_kills_of_the_whole_listener(
     listener: ListenerProcess, database_url: str, count: int, kills: int
 ) -> None:

@@ -78,7 +78,7 @@ class Watching:
         self.heard.append(type(event.message).__name__)
 
     def _accepted(self, event: evt.Event) -> None:
-        connection = event.assoc.dul.socket.socket
+        connection = event.assoc.dul.socket and event.assoc.dul.socket.socket
         assert isinstance(connection, PeerSocket)
         self.whole_pdus.append(connection.whole_pdus)
 
