@@ -5,10 +5,11 @@ Nothing is merged by accident and nothing is dropped. Blanks and NULs at the end
 | value                                                                                     | verdict    |
 |-------------------------------------------------------------------------------------------|------------|
 | components of digits, two or more, no leading zeros, up to 64 characters (PS3.5 9.1)      | fine       |
-| leading zeros, letters, an empty component                                                | malformed  |
+| leading zeros, letters, an empty component, an anonymiser's long hash without a dot       | malformed  |
 | absent, empty, only padding                                                               | missing    |
 | over 64 characters (a sender that cuts it elsewhere makes two of one), several values,    | unreadable |
-| characters that no UID has, a placeholder (no dot, or only zeros: `0`, `UNKNOWN`, `0.0`)  |            |
+| characters that no UID has, a placeholder (short and without a dot, or only zeros: `0`,   |            |
+| `UNKNOWN`, `0.0`)                                                                         |            |
 
 A malformed UID still tells objects apart: it is used as it stands and flagged. Of the others:
 
@@ -30,6 +31,7 @@ import re
 from enum import StrEnum
 
 LONGEST = 64
+SHORTEST_HASH = 16  # characters; nobody types so long a placeholder
 _PROPER = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*))+")
 _TELLING = re.compile(r"(?=.*[^0.])[!-\[\]-~]+")  # printable ASCII without a backslash, and not of zeros and dots only
 
@@ -55,6 +57,6 @@ def judged(value: str) -> tuple[str, Verdict]:
         return "", Verdict.MISSING
     if len(uid) <= LONGEST and _PROPER.fullmatch(uid) and _TELLING.fullmatch(uid):
         return uid, Verdict.FINE
-    if len(uid) > LONGEST or "." not in uid or not _TELLING.fullmatch(uid):
+    if len(uid) > LONGEST or ("." not in uid and len(uid) < SHORTEST_HASH) or not _TELLING.fullmatch(uid):
         return "", Verdict.UNREADABLE
     return uid, Verdict.MALFORMED

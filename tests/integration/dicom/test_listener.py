@@ -59,36 +59,6 @@ def test_a_chest_ct_arrives_bit_for_bit_and_again_changes_nothing(site: Site, te
     assert not site.files("incoming")
 
 
-def test_every_listed_transfer_syntax_is_kept_as_it_came(site: Site, test_data: Path) -> None:
-    folder = test_data / "transfer_syntaxes"
-    result = send([folder], "127.0.0.1", site.port, "CTREPORT")
-    assert result.failed == []
-    assert result.succeeded + result.warned == len(list(folder.glob("*.dcm")))
-    sent = {(data_set(p)[0], data_set(p)[3]) for p in folder.glob("*.dcm")}
-    assert {(data_set(p)[0], data_set(p)[3]) for p in site.files("objects")} == sent
-
-
-def test_dose_reports_secondary_captures_and_enhanced_ct_are_taken(site: Site, test_data: Path) -> None:
-    folders = [test_data / name for name in ("dose_reports", "not_for_reading", "enhanced_ct")]
-    assert send(folders, "127.0.0.1", site.port, "CTREPORT").failed == []
-
-
-def test_every_malformed_file_is_answered_and_the_listener_survives(site: Site, test_data: Path) -> None:
-    cases = {path.stem: data_set(path) for path in sorted((test_data / "malformed").rglob("*.dcm"))}
-    assoc = associate(site.port, *sorted({(sop_class, syntax) for _, sop_class, _, syntax in cases.values()}))
-    statuses = {name: store_raw(assoc, data, sop_uid, sop_class, syntax) for name, (data, sop_class, sop_uid, syntax) in cases.items()}
-    assoc.release()
-    assert set(statuses.values()) <= {0x0000, 0xB007, 0xC000, 0xA900}
-    assert statuses["BASELINE_valid_ct"] == 0x0000
-    assert statuses["TC0267_depth_500_raw"] == 0xC000
-    assert statuses["TC0285_buf_half"] == 0xB007
-    quarantined = sum(1 for status in statuses.values() if status in (0xC000, 0xA900))
-    assert site.rows("SELECT count(*) FROM quarantine") == [(quarantined,)]
-    assert len({p.stem for p in site.files("quarantine")}) == site.rows("SELECT count(DISTINCT sha256) FROM quarantine")[0][0]
-    assert site.verified().clean
-    assert send([test_data / BASELINE], "127.0.0.1", site.port, "CTREPORT").succeeded == 1
-
-
 def test_names_of_every_character_set_come_out_right(site: Site, test_data: Path) -> None:
     wanted = {"chrX1": "Wang^XiaoDong=王^小東", "chrX2": "Wang^XiaoDong=王^小东", "chrFren": "Buc^Jérôme", "chrI2": "Hong^Gildong=洪^吉洞=홍^길동"}
     folder = test_data / "odd_headers" / "charset_files"
@@ -124,32 +94,6 @@ def test_garbage_is_quarantined_and_answered(site: Site) -> None:
         assert store_raw(assoc, data, "1.2.3") == 0xC000
     assoc.release()
     assert len(site.files("quarantine")) == 6  # each with its reason beside it
-
-
-def test_below_the_free_space_floor_images_are_refused_and_taken_again_with_space(
-    site: Site, test_data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data, _, sop_uid, syntax = data_set(test_data / BASELINE)
-    assoc = associate(site.port, (CT, syntax))
-    with monkeypatch.context() as patch:
-        patch.setattr(site.archive, "_floor", 1 << 62)
-        assert store_raw(assoc, data, sop_uid) == 0xA700
-        assert not site.files("objects")
-    assert store_raw(assoc, data, sop_uid) == 0x0000
-    assoc.release()
-
-
-def test_an_exception_in_the_handler_never_becomes_c211(site: Site, test_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: object) -> None:
-        raise ZeroDivisionError("bug")
-
-    data, _, sop_uid, syntax = data_set(test_data / BASELINE)
-    assoc = associate(site.port, (CT, syntax))
-    with monkeypatch.context() as patch:
-        patch.setattr(site.listener, "_receive", broken)
-        assert store_raw(assoc, data, sop_uid) == 0xA700
-    assert store_raw(assoc, data, sop_uid) == 0x0000
-    assoc.release()
 
 
 def test_a_dead_database_costs_a_refusal_and_no_association(tmp_path: Path, test_data: Path) -> None:

@@ -12,8 +12,8 @@ from pipeline.errors import UnreadableDicom
 from pipeline.model import Header
 from tests.unit.dicom.test_headers import arrival, ct, encoded
 
-UNREADABLE = ("1." + "2" * 70, "1.2\\1.3", "1.2 .3", "1.2\x00.3", "1.2.３", "0", "UNKNOWN", "0.0", "1", "...", "1.2\n.3")
-MALFORMED = ("1.02.3", "1.2.A", "1..2", ".1.2", "1.2.", "1.2.3-4")
+UNREADABLE = ("1." + "2" * 70, "1.2\\1.3", "1.2 .3", "1.2\x00.3", "1.2.３", "0", "UNKNOWN", "NOT-KNOWN-HERE", "0.0", "1", "...", "1.2\n.3")
+MALFORMED = ("1.02.3", "1.2.A", "1..2", ".1.2", "1.2.", "1.2.3-4", "05fa52f0e599f17b")
 NOTHING = ("", " ", "\x00", " \x00 ")
 
 
