@@ -76,6 +76,9 @@ class Archive(Protocol):
     def features_path(self, job_id: UUID) -> str:
         """Archive-relative path where the features of a job belong; its folder exists."""
 
+    def prepare(self) -> None:
+        """Make ready for images, once at start. Raises StorageFull."""
+
     def sweep(self) -> int:
         """Remove what a crash left in `incoming/`; returns how many files."""
 

@@ -68,7 +68,7 @@ class ListenerSettings(_Room):
     processes: int = Field(2, ge=1, le=32, description="processes that share the port; each serves associations of its own")
     max_pdu_bytes: int = Field(131_072, ge=4096, description="largest PDU that we accept, bytes")
     max_associations: int = Field(50, ge=1, description="associations that one process serves at once; more are rejected as a passing shortage")
-    max_connections: int = Field(200, ge=1, description="connections that one process holds open at once, with those that have not associated yet")
+    max_connections: int = Field(200, ge=1, le=400, description="connections that one process holds open at once, associated or not")
     network_timeout_s: float = Field(60.0, gt=0, description="seconds of silence, or for one PDU, until an association is aborted")
     max_object_mb: int = Field(4096, ge=1, description="MiB of the largest object that is accepted")
     private_classes: tuple[str, ...] | None = Field(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pipeline.store.session import PgStore
 
 logger = log.get(__name__)
+RING_TIMEOUT_S = 3
 
 
 class SystemClock:
@@ -169,6 +170,7 @@ def listener(bound: socket.socket | None = None, name: str | None = None, gone: 
     from pipeline.flow.reject import Rejecting
 
     config = settings()
+    celery_app().conf.broker_transport_options["socket_timeout"] = RING_TIMEOUT_S  # this process only rings, and a peer waits for it
     room = config.listener.model_copy(update={"name": name or config.listener.name})
     certificates = Certificates(config.tls) if config.tls.certificate else None
     access = Access(config.access, room.aet, config.archive_root / "slots", certificates.client_context if certificates else None)

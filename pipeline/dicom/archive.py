@@ -27,6 +27,7 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 SPOOL_BYTES = 1 << 20  # an object up to this size is written at once, when it is whole
 ROOM_EVERY_BYTES = 64 << 20  # how often a large object looks whether there is still room
 IOV_MAX = 1024
+SMALL_BYTES = 4096  # smaller fragments are put together: a peer may send a million of one byte
 
 
 class FileArchive:
@@ -86,6 +87,16 @@ class FileArchive:
         leftovers = list(folder.glob("*.part")) if folder.is_dir() else []
         return sum(1 for path in leftovers if _remove_unless_locked(path))
 
+    def prepare(self) -> None:
+        """Make the folders of the objects, all at once: made one by one, each would cost its first image three syncs. Raises StorageFull."""
+        with _storage("written"):
+            objects = self._folder(self._root / OBJECTS)
+            folders = [objects / f"{number:02x}" for number in range(256)]
+            for folder in folders:
+                folder.mkdir(exist_ok=True)
+            sync_folder(objects)
+            self._made.update(folders)
+
     def create(self) -> tuple[Path, int]:
         """A new file in `incoming/`, locked against the sweep, and its descriptor. Only IncomingFile calls this."""
         temporary = self._folder(self._root / INCOMING) / f"{uuid.uuid4().hex}.part"
@@ -122,7 +133,7 @@ class IncomingFile:
         self._archive = archive
         self._temporary: Path | None = None
         self._descriptor = -1
-        self._parts: list[bytes | memoryview] = []  # hashed, not written yet
+        self._parts: list[bytes | bytearray | memoryview] = []  # hashed, not written yet
         self._waiting = self._size = self._checked = 0  # bytes: of the parts, of all, when there was room last
         self._hash = hashlib.sha256()
         self._stored: Stored | None = None
@@ -133,7 +144,10 @@ class IncomingFile:
         if self._over or self._stored is not None:
             raise BadInput("this incoming file is already filed or discarded; open another one")
         self._hash.update(data)
-        self._parts.append(data)
+        if len(data) < SMALL_BYTES and self._parts and isinstance(self._parts[-1], bytearray):
+            self._parts[-1] += data
+        else:
+            self._parts.append(bytearray(data) if len(data) < SMALL_BYTES else data)
         self._waiting += len(data)
         self._size += len(data)
         if self._waiting > SPOOL_BYTES:
@@ -167,8 +181,9 @@ class IncomingFile:
             if self._temporary is not None:
                 with contextlib.suppress(OSError):  # a swept leftover is as good as a removed one
                     self._temporary.unlink(missing_ok=True)
-            os.close(self._descriptor)
-            self._descriptor = -1
+            descriptor, self._descriptor = self._descriptor, -1  # before close: where it fails, the number may be another file's already
+            with contextlib.suppress(OSError):  # the bytes were synced, or are not wanted
+                os.close(descriptor)
 
     def _file(self, area: str) -> Stored:
         if self._over or self._stored is not None:
@@ -204,7 +219,7 @@ class IncomingFile:
             copy.discard()
 
 
-def _write_all(descriptor: int, parts: Sequence[bytes | memoryview]) -> None:
+def _write_all(descriptor: int, parts: Sequence[bytes | bytearray | memoryview]) -> None:
     """All bytes of up to IOV_MAX parts; the kernel may take a part of them at a time."""
     written = os.writev(descriptor, parts)
     total = sum(len(part) for part in parts)

@@ -35,6 +35,8 @@ class Record:
     row: UUID | None = None
     stored: bool = False
     connection_lost: bool = False
+    refused: bool = False  # an image of it is not here: no room, no database, too large
+    over: bool = False
     intake: Intake | None = None
 
 
@@ -46,7 +48,7 @@ class Associations:
         self._names = (listener, *predecessors)  # names under which nobody else runs now
         self._records: dict[int, Record] = {}
         self._closing: deque[tuple[UUID, str, bool]] = deque()
-        self._orphans_closed = False
+        self._orphans_closed, self._orphans_lock = False, threading.Lock()
         self._lock = threading.Lock()
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -82,6 +84,8 @@ class Associations:
     def row(self, record: Record) -> UUID:
         """The record's database row, written with the first image. Raises ServiceUnavailable."""
         with record.lock:
+            if record.over:
+                raise ServiceUnavailable("the association is over; associate again")
             if record.row is None:
                 self._close_orphans()
                 row = uuid.uuid4()
@@ -104,6 +108,7 @@ class Associations:
         if record.intake is not None:
             record.intake.discard()
         with record.lock:
+            record.over = True
             if record.row is not None:
                 self._closing.append((record.row, how, record.stored))
         self._wake.set()
@@ -112,10 +117,16 @@ class Associations:
         while not self._stopping.is_set():
             self._wake.wait(self._round_s)
             self._wake.clear()
+            self._round()
+        self._round()
+
+    def _round(self) -> None:
+        """Nothing ends this thread: a row that stayed open would keep its study waiting."""
+        try:
             self._end_dead()
             self._close_waiting()
-        self._end_dead()
-        self._close_waiting()
+        except Exception as error:  # noqa: BLE001  # see above; the next round tries again
+            logger.error("associations_failed", error=type(error).__name__)
 
     def _end_dead(self) -> None:
         """A thread that ended without an event (a lost connection) ends its association."""
@@ -143,7 +154,7 @@ class Associations:
 
     def _close_orphans(self) -> None:
         """Once, before this process opens its first row. Raises ServiceUnavailable."""
-        with self._lock:
+        with self._orphans_lock:  # not the lock of the records: every PDU asks for that one
             if not self._orphans_closed:
                 with self._store.begin() as work:
                     closed = sum(work.studies.close_orphans(name) for name in self._names)

@@ -20,11 +20,14 @@ from pipeline.errors import StorageFull
 from pipeline.ports import Incoming
 
 if TYPE_CHECKING:
+    from pynetdicom.dimse_primitives import C_STORE
     from pynetdicom.pdu import P_DATA_TF
 
 logger = log.get(__name__)
 COMMAND, LAST = 0x01, 0x02  # message control header (PS3.8 E.2)
 NOTHING = b"\x00"  # a fragment of a data set, not the last, without a byte
+COMMAND_BYTES = 64 << 10  # of a command set; real ones have some 200
+UNANSWERED = 8  # objects that may wait for the library: a peer sends the next one after the answer
 MESSAGE_BYTES = 64 << 20  # of a message that is no C-STORE (a list of instances to commit): more is an attack
 
 
@@ -58,7 +61,7 @@ class _Arriving:
     """The object whose fragments are coming in."""
 
     object: Object
-    parts: list[memoryview]
+    head: bytearray
     inline: bool
 
 
@@ -84,7 +87,7 @@ class Intake:
         self._other_bytes = 0
         self._lock, self._over = threading.Lock(), False
         self.whole: deque[Object] = deque()
-        self.streaming = False  # the last request was a C-STORE
+        self.streaming = False  # the last request was an object that was answered inline
 
     def take(self, pdu: P_DATA_TF) -> None:
         """Take what belongs to objects out of a PDU. Raises MessageTooLong."""
@@ -93,6 +96,22 @@ class Intake:
                 value, context_id = item.presentation_data_value, item.presentation_context_id
                 if value and context_id is not None and not self._over:
                     item.presentation_data_value = self._fragment(context_id, value)
+
+    def pop(self, request: C_STORE) -> Object | None:
+        """The object of a request that the library serves; None when there is none. Earlier ones, which it dropped in silence, are discarded."""
+        while self.whole:
+            one = self.whole.popleft()
+            wanted = request.MessageID, str(request.AffectedSOPClassUID), str(request.AffectedSOPInstanceUID)
+            if (one.request.message_id, one.request.sop_class, one.request.sop_uid) == wanted:
+                return one
+            if one.content is not None:
+                one.content.discard()
+        return None
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing of an object or a command has arrived that is not whole."""
+        return self._arriving is None and not self._command and not self.whole
 
     def discard(self) -> None:
         """The association is over: drop what nobody will answer any more, take nothing from now on."""
@@ -119,15 +138,16 @@ class Intake:
     def _command_fragment(self, context_id: int, value: bytes) -> bytes:
         alone = not self._command and bool(value[0] & LAST)
         self._command += value[1:]
-        self._count_other(value)
+        if len(self._command) > COMMAND_BYTES:
+            raise MessageTooLong(f"a command set of more than {COMMAND_BYTES >> 10} KiB")
         if not value[0] & LAST:
             return value
         command, self._command = bytes(self._command), bytearray()
         request, context = read_request(command), self._contexts().get(context_id)
         self._discard_unfinished()
         self._other_bytes = 0
-        self.streaming = request is not None and context is not None and request.command_field == C_STORE_RQ
-        if request is None or context is None or not self.streaming:
+        if request is None or context is None or request.command_field != C_STORE_RQ:
+            self.streaming = False
             return value
         inline = alone and self._answers_inline()
         self._begin(request, context_id, context, inline)
@@ -140,14 +160,16 @@ class Intake:
             one.content.write(file_meta(request.sop_class, request.sop_uid, context.transfer_syntax))
         except StorageFull as error:
             self._drop(one, error)
-        self._arriving = _Arriving(one, [], inline)
+        self._arriving = _Arriving(one, bytearray(), inline)
         if not request.has_data_set:
             self._end(self._arriving)
 
     def _add(self, arriving: _Arriving, data: memoryview) -> None:
         one = arriving.object
+        if not data:
+            return
         if one.size < HEADER_BYTES:
-            arriving.parts.append(data)
+            arriving.head += data
         one.size += len(data)
         if one.content is None:
             return
@@ -168,12 +190,15 @@ class Intake:
         logger.warning("object_dropped", reason=str(error) if error else f"larger than {self._max_object_bytes >> 20} MiB")
 
     def _end(self, arriving: _Arriving) -> None:
-        arriving.object.head = b"".join(arriving.parts)
+        arriving.object.head = bytes(arriving.head)
         self._arriving = None
+        self.streaming = arriving.inline
         if arriving.inline:
             self._inline(arriving.object)
-        else:
-            self.whole.append(arriving.object)
+            return
+        self.whole.append(arriving.object)
+        if len(self.whole) > UNANSWERED:
+            raise MessageTooLong(f"more than {UNANSWERED} objects without waiting for an answer")
 
     def _discard_unfinished(self) -> None:
         """A new command in the middle of a data set: what came of it is worth nothing."""

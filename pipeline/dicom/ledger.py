@@ -6,6 +6,7 @@ synced before its image is answered; a line that a kill cut short was never ackn
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -69,12 +70,12 @@ class FileLedger:
     def _settle(self, number: int) -> None:
         """Sync once for everything written so far; nothing is left to do for a line that another thread has synced."""
         with self._sync:
-            if self._synced >= number:
+            if self._synced >= number > self._lost:
                 return
-            with self._write:
-                written, descriptor = self._written, self._open_descriptor()
             if number <= self._lost:  # after a failed fsync the kernel may call lost pages clean
                 raise OSError(errno.EIO, "another thread's append failed")
+            with self._write:
+                written, descriptor = self._written, self._open_descriptor()
             if self._fsync:
                 os.fsync(descriptor)
             self._synced = written
@@ -107,9 +108,10 @@ class FileLedger:
         """After a fault nothing is known about the end of the file: lines not synced yet fail, the next append opens it anew."""
         with self._sync, self._write:
             self._lost = self._written
-            if self._descriptor is not None:
-                os.close(self._descriptor)
-                self._descriptor = None
+            descriptor, self._descriptor = self._descriptor, None
+            if descriptor is not None:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
 
     def _open_descriptor(self) -> int:
         if self._descriptor is None:

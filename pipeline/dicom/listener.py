@@ -27,7 +27,7 @@ from pipeline.dicom.intake import Context, Intake, MessageTooLong, Object
 from pipeline.dicom.offered import TRANSFER_SYNTAXES, offered
 from pipeline.dicom.threads import guarded
 from pipeline.dicom.transport import PeerServer, PeerSocket, TlsPeerSocket, bind
-from pipeline.errors import ServiceUnavailable
+from pipeline.errors import ServiceUnavailable, StorageFull
 from pipeline.ports import Answer, Archive, Arrival, Doorbell, Receiver, Store
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ STATUSES: dict[Answer, tuple[int, str]] = {
     Answer.UNREADABLE: (0xC000, "no usable header; quarantined"),
 }
 KEPT = frozenset({Answer.STORED, Answer.ODD})
+REFUSED = frozenset({Answer.FULL, Answer.TOO_LARGE})  # the sender has an image that we have not
 LONGEST_ANSWER_BYTES = 512  # of a C-STORE response: two UIDs, a comment and five numbers are some 280
 STREAM_PATIENCE_S = 0.005  # while images come one after the other; an echo or a release waits as long for its answer, once
 
@@ -128,7 +129,9 @@ class Listener:
 
     def start(self) -> None:
         """Sweep leftovers, close orphaned associations, listen. Raises ServiceUnavailable when the port is taken."""
-        self._archive.sweep()
+        with contextlib.suppress(StorageFull):  # then each image is refused until the disk is mended
+            self._archive.prepare()
+            self._archive.sweep()
         self._associations.start()
         _config.LOG_HANDLER_LEVEL = "none"  # the library would log patient data at debug level, and it costs time
         try:
@@ -190,6 +193,14 @@ class Listener:
         return own + [handler for service in self._site.services for handler in service.handlers()]
 
     def _requested(self, event: evt.Event) -> None:
+        """EVT_REQUESTED. Whatever goes wrong, the peer is not let in: the library would accept it."""
+        try:
+            self._admit(event)
+        except Exception as error:  # noqa: BLE001  # see above
+            _log_fault("request_failed", error)
+            reject(event.assoc, Rejection.LIMIT)
+
+    def _admit(self, event: evt.Event) -> None:
         """Before the first fragment can come: the peer may send as soon as it is accepted."""
         assoc = event.assoc
         record = Record(_calling(assoc), assoc.requestor.address or "", assoc.is_alive)
@@ -231,9 +242,11 @@ class Listener:
     def _store(self, event: evt.Event) -> Dataset | int:
         """EVT_C_STORE, with the object that the network thread has taken in: for requests that were not answered inline."""
         request, record = cast("C_STORE", event.request), self._associations.get(id(event.assoc))
-        one = record.intake.whole.popleft() if record is not None and record.intake is not None and record.intake.whole else None
-        if record is None or one is None or one.request.message_id != request.MessageID or (request.DataSet and request.DataSet.getvalue()):
+        one = record.intake.pop(request) if record is not None and record.intake is not None else None
+        if record is None or one is None or (request.DataSet and request.DataSet.getvalue()):
             logger.error("object_mixed_up")  # the library read something else than we did: nothing of it may be kept
+            if one is not None and one.content is not None:
+                one.content.discard()
             event.assoc.abort()
             return _response(Answer.FULL)
         return _response(self._answered(record, one))
@@ -243,12 +256,12 @@ class Listener:
         try:
             answer = self._received(record, one)
         except Exception as error:  # noqa: BLE001  # the listener's handler: whatever happened, nothing was promised, and the peer may try again
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            logger.error("receive_failed", error=type(error).__name__, file=frame.filename, line=frame.lineno)
+            _log_fault("receive_failed", error)
             answer = Answer.FULL
         finally:
             if one.content is not None:
                 one.content.discard()
+        record.refused = record.refused or answer in REFUSED
         metrics.INSTANCES.labels(answer.value).inc()
         return answer
 
@@ -277,6 +290,10 @@ class Listener:
         except MessageTooLong as error:
             logger.warning("message_too_long", reason=str(error))
             event.assoc.abort()
+        except Exception as error:  # noqa: BLE001  # the library would go on, with a hole in the object
+            _log_fault("intake_failed", error)
+            record.intake.discard()
+            event.assoc.abort()
 
     def _connection_closed(self, event: evt.Event) -> None:
         """Comes before EVT_ABORTED when the peer is gone, and after our own abort."""
@@ -289,17 +306,29 @@ class Listener:
         self._associations.end(id(event.assoc), ABORTED)
 
     def _released(self, event: evt.Event) -> None:
-        self._associations.end(id(event.assoc), RELEASED)
+        record = self._associations.get(id(event.assoc))
+        self._associations.end(id(event.assoc), ABORTED if record is not None and record.refused else RELEASED)
 
     def _aborted(self, event: evt.Event) -> None:
-        record = self._associations.get(id(event.assoc))
-        self._associations.end(id(event.assoc), LOST if record is not None and record.connection_lost else ABORTED)
+        """Also our own abort of a peer that fell silent between two objects: some senders never release, and nothing is missing then."""
+        record, how = self._associations.get(id(event.assoc)), ABORTED
+        if record is not None and record.connection_lost:
+            how = LOST
+        elif record is not None and not record.refused and event.assoc.dul.idle_timer_expired():
+            how = RELEASED if record.intake is not None and record.intake.is_idle else ABORTED
+        self._associations.end(id(event.assoc), how)
 
 
 def _calling(assoc: Association) -> str:
     """Calling AE title of an association that is being requested."""
     asked = assoc.requestor.primitive
     return str(asked.calling_ae_title or "").strip() if asked is not None else ""
+
+
+def _log_fault(what: str, error: Exception) -> None:
+    """Type and place, no value: it may be a patient's."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    logger.error(what, error=type(error).__name__, file=frame.filename, line=frame.lineno)
 
 
 def _response(answer: Answer) -> Dataset | int:

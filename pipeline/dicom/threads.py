@@ -40,6 +40,8 @@ def _thread_failed(failed: Failed, before: Callable[[Failed], object]) -> None:
     thread = failed.thread
     if isinstance(thread, DULServiceProvider):
         network = thread
+        if network.assoc.requestor.primitive is None:
+            network.to_user_queue.put(None)  # the acceptor's thread waits for a request that will not come
     elif isinstance(thread, Association):
         network = thread.dul
         network.kill_dul()

@@ -24,6 +24,7 @@ from pipeline import log
 logger = log.get(__name__)
 PDU_HEADER = struct.Struct(">BBL")  # type, reserved, length of the rest (PS3.8 9.3.1)
 P_DATA_TF = 0x04
+PDU_TYPES = range(1, 8)
 NEGOTIATION_BYTES = 1 << 20  # A-ASSOCIATE-RQ with hundreds of presentation contexts is some 100 KiB
 READ_BYTES = 1 << 18
 
@@ -65,6 +66,8 @@ class PduGuard:
         if len(self._header) == PDU_HEADER.size:
             kind, _, self._left = PDU_HEADER.unpack(self._header)
             self._header = b""
+            if kind not in PDU_TYPES:
+                self._left = 0  # the library reads what follows as the next header, so we must as well
             limit = self.max_pdu_bytes if kind == P_DATA_TF else NEGOTIATION_BYTES
             if self._left > limit:
                 logger.warning("pdu_too_long", bytes=self._left, limit=limit)

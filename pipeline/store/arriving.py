@@ -17,7 +17,7 @@ from sqlalchemy.types import TypeEngine
 
 from pipeline.model import Header, StudyState
 from pipeline.ports import Filing
-from pipeline.store.repository import plain, plain_list
+from pipeline.store.repository import fixed, plain, plain_list
 from pipeline.store.tables import InstanceRow, PatientRow, SeriesRow, StudyAssociationRow, StudyRow
 
 CONFLICTING = "conflicting-bytes"
@@ -81,11 +81,18 @@ RESTART = (
         },
     )
 )
-# The ordinary case in one round trip: one image that is new. It takes nothing, and returns nothing, when its SOPInstanceUID is known.
+# The ordinary case in one round trip: one image that is new, of a study that is arriving and of its patient. It takes nothing and returns nothing
+# when its SOPInstanceUID is known or the study is in another state.
 ROW = tuple(column.name for column in INSTANCES.columns if column.name != "received_at")  # the database says when
 _FILED = (
     upsert(INSTANCES)
-    .values({name: bindparam(f"row_{name}", type_=INSTANCES.c[name].type) for name in ROW})
+    .from_select(
+        ROW,
+        select(*(bindparam(f"row_{name}", type_=INSTANCES.c[name].type) for name in ROW))
+        .select_from(STUDIES)
+        .where(STUDIES.c.id == bindparam("study"), STUDIES.c.state == fixed(StudyState.RECEIVING), STUDIES.c.rejected_at.is_(None))
+        .with_for_update(of=STUDIES, key_share=True),
+    )
     .on_conflict_do_nothing()
     .returning(INSTANCES.c.study_id)
     .cte("filed")
@@ -94,23 +101,24 @@ FILE_ONE = RESTART.where(STUDIES.c.id == select(_FILED.c.study_id).scalar_subque
 REMEMBERED = 4096
 
 
-class SeriesIds:
-    """Ids of series rows that were seen committed; a series row never changes its id and its study's id is unique everywhere."""
+class Seen:
+    """What a SELECT has shown as committed and what never changes: ids of studies (with the PatientID of the first object) and of series, and which
+    association has brought images of which study. Only that: an own insert may still be rolled back."""
 
     def __init__(self) -> None:
-        self._ids: OrderedDict[tuple[UUID, str], UUID] = OrderedDict()
+        self._values: OrderedDict[Any, Any] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: tuple[UUID, str]) -> UUID | None:
-        """The id, when it was seen."""
-        return self._ids.get(key)
+    def get(self, key: object) -> Any:
+        """The value, or None."""
+        return self._values.get(key)
 
-    def remember(self, found: Mapping[tuple[UUID, str], UUID]) -> None:
-        """Only what a SELECT found before anything was inserted: an own insert may still be rolled back."""
+    def remember(self, found: Mapping[Any, Any]) -> None:
+        """Keep the newest."""
         with self._lock:
-            self._ids.update(found)
-            while len(self._ids) > REMEMBERED:
-                self._ids.popitem(last=False)
+            self._values.update(found)
+            while len(self._values) > REMEMBERED:
+                self._values.popitem(last=False)
 
 
 @dataclass
@@ -170,10 +178,11 @@ class Arriving:
         }
 
 
-def row_values(one: Arriving) -> dict[str, Any]:
-    """Parameters of FILE_ONE, beside those of RESTART."""
+def file_one_values(one: Arriving) -> dict[str, Any]:
+    """Parameters of FILE_ONE."""
     values = {"id": uuid4(), **one.values()}
-    return {f"row_{name}": values[name] for name in ROW}
+    restart = restart_values(one.study, [one.header], StudyState.RECEIVING, None, False)
+    return restart | {f"row_{name}": values[name] for name in ROW}
 
 
 def restart_values(study: StudyFacts, new: Sequence[Header], state: StudyState, reason: str | None, reopens: bool) -> dict[str, Any]:

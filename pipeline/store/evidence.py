@@ -62,7 +62,9 @@ def has_completed_step() -> ColumnElement[bool]:
 def look_again(session: Session, study_uids: Sequence[str]) -> None:
     """Judge these studies again at the next bell: their evidence changed without a new image."""
     waiting = (StudyRow.study_uid.in_(study_uids)) & (StudyRow.state == fixed(StudyState.RECEIVING))
-    session.execute(update(StudyRow).where(waiting).values(due_at=func.now()), execution_options={"synchronize_session": False})
+    ids = session.scalars(select(StudyRow.id).where(waiting).order_by(StudyRow.study_uid).with_for_update(key_share=True)).all()
+    if ids:  # locked in the order in which everybody locks studies
+        session.execute(update(StudyRow).where(StudyRow.id.in_(ids)).values(due_at=func.now()), execution_options={"synchronize_session": False})
 
 
 def as_facts(verdict: Verdict) -> dict[str, object]:

@@ -26,14 +26,14 @@ from pipeline.store.arriving import (
     PATIENT_DIFFERS,
     RESTART,
     Arriving,
-    SeriesIds,
+    Seen,
     StudyFacts,
+    file_one_values,
     restart_values,
-    row_values,
 )
 from pipeline.store.evidence import look_again
 from pipeline.store.repository import Repository, plain
-from pipeline.store.tables import AssociationRow, InstanceRow, PatientRow, QuarantineRow, StudyRow
+from pipeline.store.tables import AssociationRow, InstanceRow, PatientRow, QuarantineRow, StudyAssociationRow, StudyRow
 
 __all__ = ["CONFLICTING", "PATIENT_DIFFERS", "Receiving"]
 
@@ -41,7 +41,7 @@ CONFLICT_REASON = "other bytes arrived under a known SOPInstanceUID; they are ke
 PATIENT_REASON = "an image names another PatientID than the first one of the study; look whether two patients are mixed, then go on or withdraw"
 REOPENED = frozenset({StudyState.COMPLETE, StudyState.PARTIAL})
 HOLDABLE = frozenset({StudyState.RECEIVING, *REOPENED})
-SERIES_IDS = SeriesIds()
+SEEN = Seen()
 
 
 class Receiving(Repository):
@@ -49,13 +49,14 @@ class Receiving(Repository):
 
     def register(self, filed: Sequence[tuple[Header, UUID | None]]) -> tuple[Registered, ...]:
         """File instances; see the Studies port."""
+        if len(filed) == 1 and (found := self._file_one(*filed[0])) is not None:
+            return (found,)
         studies = self._needed([header for header, _ in filed], sorted({one for _, one in filed if one is not None}))
         arriving = [Arriving(header, association, studies[plain(header.instance.study_uid)]) for header, association in filed]
         self._find_series(arriving)
-        if len(arriving) > 1 or not self._file_one(arriving[0]):
-            self._file(sorted(arriving, key=lambda one: one.sop_uid))  # everybody inserts in this order: nobody deadlocks
-            for study in studies.values():
-                self._restart_clock(study, [one for one in arriving if one.study is study])
+        self._file(sorted(arriving, key=lambda one: one.sop_uid))  # everybody inserts in this order: nobody deadlocks
+        for study in studies.values():
+            self._restart_clock(study, [one for one in arriving if one.study is study])
         self._link(arriving)
         return tuple(Registered(one.study.id, one.filing, one.patient_differs) for one in arriving)
 
@@ -73,6 +74,8 @@ class Receiving(Repository):
         """Note how it ended: released, aborted or lost. The first word stands."""
         open_one = (AssociationRow.id == association) & AssociationRow.closed_at.is_(None)
         self.session.execute(update(AssociationRow).where(open_one).values(closed_at=func.now(), how=how))
+        uids = select(StudyRow.study_uid).join(StudyAssociationRow, StudyAssociationRow.study_id == StudyRow.id)
+        look_again(self.session, self.session.scalars(uids.where(StudyAssociationRow.association_id == association)).all())
 
     def close_orphans(self, listener: str) -> int:
         """Close as lost what an earlier process of this listener left open; returns how many."""
@@ -84,7 +87,11 @@ class Receiving(Repository):
         """The studies' rows by StudyInstanceUID, locked until the end of the transaction in the order of their UIDs."""
         needed = {plain(header.instance.study_uid): header for header in reversed(headers)}
         found = self._locked(needed, associations)
+        SEEN.remember(found)
+        SEEN.remember({(study.id, one): True for study in found.values() for one in study.linked})
         if missing := sorted(needed.keys() - found.keys()):
+            for header in sorted((needed[uid] for uid in missing), key=lambda one: (one.patient.patient_id, one.patient.issuer)):
+                self._patient(header)  # first all patients and in one order, then the studies: nobody deadlocks
             for uid in missing:
                 self._create(needed[uid])
             found = self._locked(needed, associations)  # in order again: others may have come between
@@ -137,11 +144,11 @@ class Receiving(Repository):
 
     def _find_series(self, arriving: Sequence[Arriving]) -> None:
         """Give each its series row's id; the lock on the study keeps others from making the same series."""
-        known = {key: SERIES_IDS.get(key) for key in (one.series_key for one in arriving)}
+        known: dict[tuple[UUID, str], UUID | None] = {key: SEEN.get(key) for key in (one.series_key for one in arriving)}
         if None in known.values():
             keys = {"studies": sorted({study for study, _ in known}), "uids": sorted({uid for _, uid in known})}
             found = {(study, uid): series_id for study, uid, series_id in self.session.connection().execute(FIND_SERIES, keys)}
-            SERIES_IDS.remember(found)
+            SEEN.remember(found)
             known |= found
         for one in arriving:
             if known[one.series_key] is None:
@@ -160,13 +167,17 @@ class Receiving(Repository):
         if left:
             raise BadInput("the same SOPInstanceUID arrived three times at once with different bytes; send the image again")
 
-    def _file_one(self, one: Arriving) -> bool:
-        """One image that is new and of the study's patient, with its study's clock, in one statement; False when it is not as simple as that."""
-        if one.patient_differs:
-            return False
-        state, reason, reopens = self._next(one.study, [one])
-        values = row_values(one) | restart_values(one.study, [one.header], state, reason, reopens)
-        return self.session.connection().execute(FILE_ONE, values).first() is not None
+    def _file_one(self, header: Header, association: UUID | None) -> Registered | None:
+        """One image that is new, with its study's clock, in one statement; None when it is not as simple as that, and nothing was done."""
+        study = SEEN.get(plain(header.instance.study_uid))
+        if study is None or (association is not None and SEEN.get((study.id, association)) is None):
+            return None
+        one = Arriving(header, association, study)
+        one.series_id = SEEN.get(one.series_key)
+        if one.series_id is None or one.patient_differs:
+            return None
+        filed = self.session.connection().execute(FILE_ONE, file_one_values(one)).first()
+        return None if filed is None else Registered(study.id, Filing.NEW)
 
     def _insert(self, new: Sequence[Arriving]) -> list[Arriving]:
         """Those whose rows the database did not take."""

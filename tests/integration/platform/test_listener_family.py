@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +58,13 @@ def serves(listener: ListenerProcess, child: psutil.Process, peer: Peer) -> bool
 
 def rows(url: str) -> list[tuple[Any, ...]]:
     with psycopg.connect(url) as connection:
-        return connection.execute("SELECT listener, how FROM associations ORDER BY opened_at").fetchall()
+        return connection.execute("SELECT listener, how FROM associations ORDER BY listener, opened_at").fetchall()
 
 
 def test_associations_are_spread_and_a_process_that_dies_is_replaced(listener: ListenerProcess, url: str) -> None:
     killed, other = children(listener)
     with ExitStack() as peers:
-        lost, kept = (until(lambda child=child: peer_of(listener, child, peers)) for child in (killed, other))
+        lost, kept = [until(partial(peer_of, listener, child, peers)) for child in (killed, other)]
         assert [made(number, "family").sent(peer) for number, peer in enumerate((lost, kept))] == [0x0000, 0x0000]
         killed.kill()
         with pytest.raises(Gone):
@@ -72,7 +73,7 @@ def test_associations_are_spread_and_a_process_that_dies_is_replaced(listener: L
         until(lambda: killed not in listener.processes())
         (born,) = set(children(listener)) - {other}
         assert made(2, "family").sent(until(lambda: peer_of(listener, born, peers))) == 0x0000
-    until(lambda: sorted(rows(url)) == [("listener-1", "lost"), ("listener-1", "lost"), ("listener-2", "lost")])
+    until(lambda: rows(url) == [("listener-1", "lost"), ("listener-1", "lost"), ("listener-2", "lost")])
 
 
 def peer_of(listener: ListenerProcess, child: psutil.Process, peers: ExitStack) -> Peer | None:

@@ -37,8 +37,8 @@ def test_a_pause_longer_than_the_quiet_time_inside_an_open_association_freezes_n
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        ({"associations_aborted": 1}, "有 1 个发送连接被中断，之后没有补传"),
-        ({"associations_lost": 2}, "接收服务曾重启，有 2 个发送连接未正常结束，之后没有补传"),
+        ({"associations_aborted": 1}, "有 1 个发送连接被中断或有图像未能收下，之后没有补传"),
+        ({"associations_lost": 2}, "有 2 个发送连接断线（或接收服务曾重启），之后没有补传"),
         ({"steps": (replace(DONE, in_progress=True),)}, "检查步骤（MPPS）尚未结束"),
         ({"steps": (replace(DONE, missing=3),)}, "检查步骤（MPPS）列出 30 幅图像，还缺 3 幅"),
         ({"gaps": (GAP,)}, "序列「Thorax」第 9 层后缺 2 层（45.0 mm 处）"),
