@@ -11,7 +11,6 @@ import gc
 import os
 import signal
 import socket
-import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -53,14 +52,13 @@ def serve() -> None:
 
 def serve_one(bound: socket.socket, name: str, gone: list[str]) -> None:
     """One listener on the shared socket, until it is told to end. `gone`: names whose open associations it closes as lost."""
-    stop = threading.Event()
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # in every thread to come: a handler would run when the main thread wakes, maybe never
     for number in ENDING:
-        signal.signal(number, lambda *_: stop.set())
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+        signal.signal(number, signal.SIG_DFL)
     service = wiring.listener(bound, name, gone)
     service.start()
     bound.close()  # the service listens on a copy: once it ends, peers are refused instead of kept waiting
-    stop.wait()
+    signal.sigwait(ENDING)
     service.stop()
 
 

@@ -1,7 +1,6 @@
-"""The opt-in fast path: the network thread polls more often and takes a PDU in one piece.
+"""The opt-in fast path: the network thread polls more often.
 
-It uses a private name and a habit of one exact version of the library, and does nothing on another. What a peer sees is byte for byte the
-same.
+It uses a private name of one exact version of the library, and does nothing on another. What a peer sees is byte for byte the same.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from pipeline import log
 
 if TYPE_CHECKING:
     from pynetdicom.association import Association
-
-    from pipeline.dicom.transport import PeerSocket, TlsPeerSocket
 
 logger = log.get(__name__)
 PINNED = "3.0.4"
@@ -30,7 +27,6 @@ def available() -> bool:
     return False
 
 
-def tune(assoc: Association, connection: PeerSocket | TlsPeerSocket) -> None:
-    """Shorten the sleep of the network thread, which is 1 ms for every PDU that has not arrived yet, and its 32 reads for every PDU."""
+def tune(assoc: Association) -> None:
+    """Shorten the sleep of the network thread, which is 1 ms for every PDU that has not arrived yet."""
     assoc.dul._run_loop_delay = POLL_S
-    connection.whole_pdus = True

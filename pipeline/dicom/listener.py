@@ -213,8 +213,8 @@ class Listener:
         connection = assoc.dul.socket.socket if assoc.dul.socket is not None else None
         if isinstance(connection, (PeerSocket, TlsPeerSocket)):
             connection.bytes_per_s = self._site.access.bytes_per_s(record.host, record.calling_aet)
-            if self._fast:
-                fast.tune(assoc, connection)
+        if self._fast:
+            fast.tune(assoc)
 
     def _intake(self, assoc: Association, record: Record) -> Intake:
         storage: dict[int, Context] = {}

@@ -1,8 +1,8 @@
 """The TCP side of the listener: sockets that read whole PDUs and no more than a PDU may hold, and a server whose peers cannot stall it.
 
 The library reads 4 KiB at a time, believes any length up to 4 GiB and waits for a slow peer as long as it likes. A PeerSocket knows where
-PDUs begin and end: it refuses lengths that nobody may send, ends a PDU that takes too long, and reads ahead inside a PDU, never past it
-(the library asks select() between PDUs).
+PDUs begin and end: it refuses lengths that nobody may send, ends a PDU that takes too long, and gives all that is there of a PDU, never
+more (the library asks select() between PDUs).
 """
 
 from __future__ import annotations
@@ -36,26 +36,19 @@ class PduGuard:
     pdu_timeout_s = 60.0
     bytes_per_s: float | None = None
     patience_s = 0.0  # how long the library's look for data may wait for some; see fileno()
-    whole_pdus = False  # give the library the rest of a PDU at once, though it asks for 4 KiB: only for the version that is known to take it
 
     _header = b""
     _left = 0  # bytes of this PDU that are still to come
-    _ahead = memoryview(b"")
     _deadline = 0.0
 
     def received(self, most: int) -> bytes:
-        """Up to `most` bytes of the current PDU. Raises OSError for a PDU that nobody may send or that takes too long."""
-        if self._ahead:
-            data, self._ahead = self._ahead[:most].tobytes(), self._ahead[most:]
-            return data
+        """The next bytes of the current PDU: of its header at most as many as were asked for, of its body as many as are there. The library asks for
+        4 KiB until it has the body and takes more as well. Raises OSError for a PDU that nobody may send or that takes too long."""
         if self._left == 0:
             return self._begin(most)
-        data = self._read(min(max(most, READ_BYTES), self._left))
+        data = self._read(min(READ_BYTES, self._left))
         self._left -= len(data)
-        if self.whole_pdus:
-            return data
-        self._ahead = memoryview(data)[most:]
-        return data[:most]
+        return data
 
     def _begin(self, most: int) -> bytes:
         """The bytes of a header, at most those that it lacks."""

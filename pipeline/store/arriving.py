@@ -29,7 +29,7 @@ STUDIES, PATIENTS, SERIES, INSTANCES, LINKS = (
 SAID: dict[str, TypeEngine[Any]] = {"accession": Text(), "study_date": Date(), "description": Text(), "indication": Text(), "station": Text()}
 LOCK = (
     select(
-        *(STUDIES.c[name] for name in ("id", "study_uid", "state", "priority", "rejected_at")),
+        *(STUDIES.c[name] for name in ("id", "study_uid", "state", "priority", "rejected_at", *SAID)),
         PATIENTS.c.patient_id.label("named"),
         func.array(
             select(LINKS.c.association_id)
@@ -97,7 +97,20 @@ _FILED = (
     .returning(INSTANCES.c.study_id)
     .cte("filed")
 )
-FILE_ONE = RESTART.where(STUDIES.c.id == select(_FILED.c.study_id).scalar_subquery()).returning(STUDIES.c.id)
+FILE_ONE = (
+    update(STUDIES)
+    .where(STUDIES.c.id == select(_FILED.c.study_id).scalar_subquery())
+    .values(
+        images=STUDIES.c.images + 1,
+        last_received=func.clock_timestamp(),
+        due_at=func.now(),
+        attempts=0,
+        lease_owner=None,
+        lease_until=None,
+        priority=func.least(STUDIES.c.priority, bindparam("most_urgent")),
+    )
+    .returning(STUDIES.c.id)
+)
 REMEMBERED = 4096
 
 
@@ -178,25 +191,33 @@ class Arriving:
         }
 
 
+def tells_more(header: Header, study: StudyFacts) -> bool:
+    """True when it says something that the study's row does not say yet."""
+    return header.text_guess or any(text and not getattr(study, name) for name, text in _said(header).items())
+
+
 def file_one_values(one: Arriving) -> dict[str, Any]:
     """Parameters of FILE_ONE."""
-    values = {"id": uuid4(), **one.values()}
-    restart = restart_values(one.study, [one.header], StudyState.RECEIVING, None, False)
-    return restart | {f"row_{name}": values[name] for name in ROW}
+    row = {f"row_{name}": value for name, value in one.values().items()}
+    return row | {"row_id": uuid4(), "study": one.study.id, "most_urgent": int(one.header.priority)}
+
+
+def _said(header: Header) -> dict[str, object]:
+    """What an object says about its study."""
+    return {
+        "accession": plain(header.accession),
+        "study_date": header.study_date,
+        "description": plain(header.study_description),
+        "indication": plain(header.indication),
+        "station": plain(header.station),
+    }
 
 
 def restart_values(study: StudyFacts, new: Sequence[Header], state: StudyState, reason: str | None, reopens: bool) -> dict[str, Any]:
     """Parameters of RESTART."""
     said: dict[str, Any] = {f"said_{name}": None if name == "study_date" else "" for name in SAID}
     for header in reversed(new):
-        texts = {
-            "accession": plain(header.accession),
-            "study_date": header.study_date,
-            "description": plain(header.study_description),
-            "indication": plain(header.indication),
-            "station": plain(header.station),
-        }
-        said |= {f"said_{name}": value for name, value in texts.items() if value}
+        said |= {f"said_{name}": value for name, value in _said(header).items() if value}
     urgent = min((int(header.priority) for header in new), default=study.priority)
     said["guessed"] = any(header.text_guess for header in new)
     return {"study": study.id, "new": len(new), "most_urgent": urgent, "next_state": state.value, "because": reason, "reopens": reopens, **said}

@@ -30,6 +30,7 @@ from pipeline.store.arriving import (
     StudyFacts,
     file_one_values,
     restart_values,
+    tells_more,
 )
 from pipeline.store.evidence import look_again
 from pipeline.store.repository import Repository, plain
@@ -174,7 +175,7 @@ class Receiving(Repository):
             return None
         one = Arriving(header, association, study)
         one.series_id = SEEN.get(one.series_key)
-        if one.series_id is None or one.patient_differs:
+        if one.series_id is None or one.patient_differs or tells_more(header, study):
             return None
         filed = self.session.connection().execute(FILE_ONE, file_one_values(one)).first()
         return None if filed is None else Registered(study.id, Filing.NEW)

@@ -18,7 +18,6 @@ from structlog.testing import capture_logs
 
 from pipeline.dicom import fast
 from pipeline.dicom.listener import Site as Around
-from pipeline.dicom.transport import PeerSocket
 from tests.integration.dicom.conftest import Site, eventually, serving
 from tests.integration.dicom.images import Image, made
 from tests.wire import (
@@ -62,6 +61,8 @@ odd = replace(made(2, "paths"), sop_uid="1.2.3.45")
 garbage = Image(CT, "1.2.3.4", EXPLICIT_LE, b"no dicom at all")
 large = Image(CT, "1.2.3.46", EXPLICIT_LE, bytes((1 << 20) + 1))
 
+DEFAULT_POLL_S = 0.001
+
 
 @dataclass
 class Watching:
@@ -69,7 +70,7 @@ class Watching:
 
     sop_classes: tuple[str, ...] = ()
     heard: list[str] = field(default_factory=list)
-    whole_pdus: list[bool] = field(default_factory=list)
+    polls_s: list[float] = field(default_factory=list)
 
     def handlers(self) -> list[evt.EventHandlerType]:
         return [(evt.EVT_DIMSE_RECV, self._message), (evt.EVT_ACCEPTED, self._accepted)]
@@ -78,9 +79,7 @@ class Watching:
         self.heard.append(type(event.message).__name__)
 
     def _accepted(self, event: evt.Event) -> None:
-        connection = event.assoc.dul.socket and event.assoc.dul.socket.socket
-        assert isinstance(connection, PeerSocket)
-        self.whole_pdus.append(connection.whole_pdus)
+        self.polls_s.append(event.assoc.dul._run_loop_delay)
 
     def start(self) -> None:
         """Nothing to begin."""
@@ -189,7 +188,7 @@ def test_every_way_answers_and_keeps_the_same_byte_for_byte(tmp_path: Path, fres
             assert not site.files("incoming")
         through_the_library = watching.heard.count("C_STORE_RQ")
         assert through_the_library == (len(STEPS) - 1 if settings.get("inline") is False else 1), "but for the cut command, inline means inline"
-        assert watching.whole_pdus == [bool(settings.get("fast"))]
+        assert watching.polls_s == [fast.POLL_S if settings.get("fast") else DEFAULT_POLL_S]
     first = answers["inline"]
     assert {name: status(first[name]) for name in STEPS} == {name: wanted for name, (_, wanted) in STEPS.items()}
     assert [first[name][0] for name in ("association", "a good image", "release")] == [ASSOCIATE_AC, P_DATA, RELEASE_RP]
@@ -247,7 +246,7 @@ def test_on_another_version_fast_is_off_says_so_and_images_still_arrive(tmp_path
     assert [line for line in lines if line["event"] == "fast_path_off"] == [
         {"event": "fast_path_off", "log_level": "warning", "pynetdicom": "3.1.0", "pinned": fast.PINNED}
     ]
-    assert watching.whole_pdus == [False]
+    assert watching.polls_s == [DEFAULT_POLL_S]
 
 
 @contextmanager

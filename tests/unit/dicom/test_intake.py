@@ -276,7 +276,7 @@ def test_messages_are_counted_one_by_one_and_objects_not_at_all(monkeypatch: pyt
         desk.say(*request(), (1, 0, bytes(700)), (1, LAST, bytes(700)))
         taken += len(desk.intake.whole)
         desk.intake.whole.clear()
-        desk.say((ECHO_CONTEXT, COMMAND | LAST, c_echo_rq()))
+        desk.say((ECHO_CONTEXT, COMMAND | LAST, c_echo_rq()), (ECHO_CONTEXT, LAST, bytes(300)))
     assert taken == 20
 
 
