@@ -466,7 +466,7 @@ class Ledger(Protocol):
     """The listener's own append-only record of acknowledged images, beside the database."""
 
     def append(self, headers: Sequence[Header]) -> None:
-        """Durable when it returns. Raises StorageFull."""
+        """Written when it returns, synced soon after. Raises StorageFull."""
 
 
 class PhantomLedger(Protocol):

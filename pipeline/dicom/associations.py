@@ -37,6 +37,7 @@ class Record:
     connection_lost: bool = False
     refused: bool = False  # an image of it is not here: no room, no database, too large
     over: bool = False
+    busy: threading.Event = field(default_factory=threading.Event)  # set for good by the first thing that its own thread must see to
     intake: Intake | None = None
 
 
@@ -80,6 +81,12 @@ class Associations:
         """The record of an association that is under way."""
         with self._lock:
             return self._records.get(key)
+
+    def wake_all(self) -> None:
+        """Have every association's thread look for what there is to do."""
+        with self._lock:
+            for record in self._records.values():
+                record.busy.set()
 
     def row(self, record: Record) -> UUID:
         """The record's database row, written with the first image. Raises ServiceUnavailable."""

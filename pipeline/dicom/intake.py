@@ -89,13 +89,16 @@ class Intake:
         self.whole: deque[Object] = deque()
         self.streaming = False  # the last request was an object that was answered inline
 
-    def take(self, pdu: P_DATA_TF) -> None:
-        """Take what belongs to objects out of a PDU. Raises MessageTooLong."""
+    def take(self, pdu: P_DATA_TF) -> bool:
+        """Take what belongs to objects out of a PDU; True when something is left that the library must see to. Raises MessageTooLong."""
+        left = False
         with self._lock:
             for item in pdu.presentation_data_value_items:
                 value, context_id = item.presentation_data_value, item.presentation_context_id
                 if value and context_id is not None and not self._over:
-                    item.presentation_data_value = self._fragment(context_id, value)
+                    seen = self._fragment(context_id, value)
+                    item.presentation_data_value, left = seen, left or seen is not NOTHING
+        return left
 
     def pop(self, request: C_STORE) -> Object | None:
         """The object of a request that the library serves; None when there is none. Earlier ones, which it dropped in silence, are discarded."""

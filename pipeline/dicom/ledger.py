@@ -1,7 +1,8 @@
 """The ledger: what this listener acknowledged, one JSON line an instance, in a file per listener and day.
 
-It stands beside the database so that `ctreport verify` can prove from a second source that nothing acknowledged is lost. A line is
-synced before its image is answered; a line that a kill cut short was never acknowledged, and readers leave it out.
+It stands beside the database so that `ctreport verify` can prove from a second source that nothing acknowledged is lost. A line is written
+before its image is answered, after bytes and row are durable, and synced a moment later: the death of any process loses no line, a power cut
+may cost the lines of the last moment and no image. A line that was cut short is left out by readers.
 """
 
 from __future__ import annotations
@@ -16,9 +17,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pipeline import log
 from pipeline.dicom.archive import sync_folder
 from pipeline.errors import StorageFull
 from pipeline.model import Header
+
+logger = log.get(__name__)
+SYNC_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,52 +38,65 @@ class Entry:
 
 
 class FileLedger:
-    """`ports.Ledger` in a folder. Appends from several threads share one fsync where they can. Lock order: sync, then write."""
+    """`ports.Ledger` in a folder. Lock order: sync, then write. `fsync=False` is for benchmarks: nothing is synced then but at the end."""
 
     def __init__(self, folder: Path, listener: str, now: Callable[[], datetime] = lambda: datetime.now(UTC), fsync: bool = True) -> None:
         self._folder, self._listener, self._now, self._fsync = folder, listener, now, fsync
         self._write, self._sync = threading.Lock(), threading.Lock()
         self._descriptor: int | None = None
         self._day = ""
-        self._written = self._synced = self._lost = 0  # writings ever made, of these synced, and given up after a fault
+        self._written = self._synced = 0  # writings ever made, and of these synced
+        self._dirty, self._closing = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
 
     def append(self, headers: Sequence[Header]) -> None:
-        """Durable when it returns. Raises StorageFull."""
+        """Written when it returns, so that no death of a process loses it; synced within SYNC_S. Raises StorageFull."""
         now = self._now()
         lines, day = b"".join(_line(header, now) for header in headers), now.strftime("%Y-%m-%d")
         try:
             if self._descriptor is None or day != self._day:
                 self._open(day)
-            self._settle(self._put(lines))
+            self._put(lines)
         except OSError as error:
             self._give_up()
             raise StorageFull(f"the ledger cannot be written ({os.strerror(error.errno or 0)}): mend its disk, then send again") from error
+        self._dirty.set()
+
+    def sync(self) -> None:
+        """Sync what is written. A fault is logged: what the lines say stands in the database, and the next line opens the file anew."""
+        try:
+            with self._sync:
+                with self._write:
+                    written, descriptor = self._written, self._descriptor
+                if descriptor is not None and written > self._synced:
+                    os.fsync(descriptor)
+                    self._synced = written
+        except OSError as error:
+            logger.error("ledger_not_synced", error=os.strerror(error.errno or 0))
+            self._give_up()
 
     def close(self) -> None:
-        """Close the file; the next append opens it again."""
+        """Sync and close the file; the next append opens it again."""
+        self._closing.set()
+        self._dirty.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
         with self._sync, self._write:
             self._close()
 
-    def _put(self, lines: bytes) -> int:
-        """Write lines, not synced yet; returns the number of this writing."""
+    def _sync_behind(self) -> None:
+        while not self._closing.is_set():
+            self._dirty.wait()
+            self._dirty.clear()
+            self.sync()
+            self._closing.wait(SYNC_S)
+
+    def _put(self, lines: bytes) -> None:
         with self._write:
             while lines:
                 lines = lines[os.write(self._open_descriptor(), lines) :]
             self._written += 1
-            return self._written
-
-    def _settle(self, number: int) -> None:
-        """Sync once for everything written so far; nothing is left to do for a line that another thread has synced."""
-        with self._sync:
-            if self._synced >= number > self._lost:
-                return
-            if number <= self._lost:  # after a failed fsync the kernel may call lost pages clean
-                raise OSError(errno.EIO, "another thread's append failed")
-            with self._write:
-                written, descriptor = self._written, self._open_descriptor()
-            if self._fsync:
-                os.fsync(descriptor)
-            self._synced = written
 
     def _open(self, day: str) -> None:
         """Open the day's file. A torn last line is ended, so that it cannot grow into the next one."""
@@ -94,6 +112,10 @@ class FileLedger:
                 os.write(self._descriptor, b"\n")
             for folder in (self._folder, self._folder.parent):
                 sync_folder(folder)
+            if self._fsync and self._thread is None:
+                self._closing.clear()
+                self._thread = threading.Thread(target=self._sync_behind, name="ledger", daemon=True)
+                self._thread.start()
 
     def _close(self) -> None:
         if self._descriptor is not None:
@@ -105,9 +127,8 @@ class FileLedger:
                 os.close(descriptor)
 
     def _give_up(self) -> None:
-        """After a fault nothing is known about the end of the file: lines not synced yet fail, the next append opens it anew."""
+        """After a fault nothing is known about the end of the file: the next append opens it anew."""
         with self._sync, self._write:
-            self._lost = self._written
             descriptor, self._descriptor = self._descriptor, None
             if descriptor is not None:
                 with contextlib.suppress(OSError):

@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Protocol, cast
 
 from pydicom.dataset import Dataset
@@ -49,6 +50,7 @@ STATUSES: dict[Answer, tuple[int, str]] = {
 KEPT = frozenset({Answer.STORED, Answer.ODD})
 REFUSED = frozenset({Answer.FULL, Answer.TOO_LARGE})  # the sender has an image that we have not
 LONGEST_ANSWER_BYTES = 512  # of a C-STORE response: two UIDs, a comment and five numbers are some 280
+REST_S = 0.5  # how often a resting association looks whether its peer has fallen silent
 STREAM_PATIENCE_S = 0.005  # while images come one after the other; an echo or a release waits as long for its answer, once
 
 
@@ -171,6 +173,7 @@ class Listener:
         deadline = time.monotonic() + grace_s
         while server.active_associations and time.monotonic() < deadline:
             time.sleep(0.02)
+        self._associations.wake_all()
         for assoc in server.active_associations:
             assoc.abort()
         if self._thread is not None:
@@ -184,6 +187,7 @@ class Listener:
         own: list[evt.EventHandlerType] = [
             (evt.EVT_REQUESTED, self._requested),
             (evt.EVT_REJECTED, self._rejected),
+            (evt.EVT_ESTABLISHED, self._rest),
             (evt.EVT_C_STORE, self._store),
             (evt.EVT_PDU_RECV, self._pdu),
             (evt.EVT_CONN_CLOSE, self._connection_closed),
@@ -225,6 +229,7 @@ class Listener:
                 storage.update({one.context_id or 0: Context(str(one.abstract_syntax), str(one.transfer_syntax[0])) for one in taken})
             return storage
 
+        @cache
         def answers_inline() -> bool:
             """Not beside a service that sends requests of its own on the association: an answer must not fall between their fragments.
             Nor to a peer that takes no PDU as long as an answer: the library cuts it to pieces."""
@@ -281,10 +286,14 @@ class Listener:
     def _pdu(self, event: evt.Event) -> None:
         """EVT_PDU_RECV, on the network thread: take the fragments of objects before the library gathers them in memory."""
         record = self._associations.get(id(event.assoc))
-        if record is None or record.intake is None or not isinstance(event.pdu, P_DATA_TF):
+        if record is None or record.intake is None:
+            return
+        if not isinstance(event.pdu, P_DATA_TF):
+            record.busy.set()
             return
         try:
-            record.intake.take(event.pdu)
+            if record.intake.take(event.pdu):
+                record.busy.set()
             if isinstance(connection := event.assoc.dul.socket and event.assoc.dul.socket.socket, PeerSocket):
                 connection.patience_s = STREAM_PATIENCE_S if record.intake.streaming else 0.0
         except MessageTooLong as error:
@@ -300,7 +309,16 @@ class Listener:
         if event.assoc.requestor.primitive is None:
             event.assoc.dul.to_user_queue.put(None)  # its thread waits for a request that will not come
         if (record := self._associations.get(id(event.assoc))) is not None:
+            record.busy.set()
             record.connection_lost = not event.assoc.acse.is_aborted("a-abort")
+
+    def _rest(self, event: evt.Event) -> None:
+        """EVT_ESTABLISHED, on the association's thread. The library would now have it look for work a thousand times a second; while everything is
+        answered on the network thread it waits here instead, until there is something that only it can do."""
+        record = self._associations.get(id(event.assoc))
+        while record is not None and not record.busy.wait(REST_S):
+            if not event.assoc.dul.is_alive() or event.assoc.dul.idle_timer_expired() or event.assoc.acse.is_aborted():
+                return
 
     def _rejected(self, event: evt.Event) -> None:
         self._associations.end(id(event.assoc), ABORTED)

@@ -1,4 +1,5 @@
-"""Group commit: images that wait at the same moment share one folder sync, one database transaction and one ledger sync.
+"""Group commit: images that wait at the same moment share one folder sync, one database transaction and one writing in the ledger. The folder is
+synced while the database works; the transaction waits for it before it commits.
 
 Nobody waits for company: whoever finds no round under way starts one with everything that waits. No call returns before its own
 image is durable, and a value that the database refuses costs only its own image.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -46,6 +48,7 @@ class GroupCommit:
     _waiting: list[_Waiting] = field(default_factory=list)
     _queue: threading.Lock = field(default_factory=threading.Lock)
     _round: threading.Lock = field(default_factory=threading.Lock)
+    _side: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "settle"))
 
     def __call__(self, header: Header, stored: Stored, association: UUID | None) -> Registered:
         """Make one image durable. Raises BadInput for values that the database refuses, StorageFull, ServiceUnavailable."""
@@ -86,17 +89,19 @@ class GroupCommit:
                     one.error = ServiceUnavailable("a round of the group commit failed; send the image again")
 
     def _settle(self, group: Sequence[_Waiting]) -> None:
-        self.archive.settle([one.stored for one in group])
-        registered = self._register(group)
+        registered = self._register(group, self._side.submit(self.archive.settle, [one.stored for one in group]))
         self.ledger.append([one.header for one in group])
         for one, found in zip(group, registered, strict=True):
             if found.filing is not Filing.SAME:
                 metrics.RECEIVED_BYTES.inc(one.stored.size_bytes)
             one.registered = found
 
-    def _register(self, group: Sequence[_Waiting]) -> Sequence[Registered]:
+    def _register(self, group: Sequence[_Waiting], settled: Future[None]) -> Sequence[Registered]:
         with self.store.begin() as work:
-            registered = work.studies.register([(one.header, one.association) for one in group])
+            try:
+                registered = work.studies.register([(one.header, one.association) for one in group])
+            finally:
+                settled.result()
             for one, found in zip(group, registered, strict=True):
                 if found.filing is Filing.CONFLICT:
                     work.audit.append(CONFLICT_FLAG, study_id=found.study_id, sha256=one.stored.sha256)

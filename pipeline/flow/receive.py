@@ -1,4 +1,4 @@
-"""Receive: one instance arrived. Bytes durable → database row committed → ledger line synced → only then may the peer hear Success."""
+"""Receive: one instance arrived. Bytes durable → database row committed → ledger line written → only then may the peer hear Success."""
 
 from __future__ import annotations
 

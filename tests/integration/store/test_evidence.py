@@ -116,6 +116,18 @@ def test_a_repetition_brings_a_postponed_study_before_the_judge_at_once(store: P
     assert len(claim(store)) == 1
 
 
+def test_an_association_that_ends_makes_its_postponed_study_due_again(store: PgStore) -> None:
+    association = associated(store, None, 1)
+    aged(store, 100.0)
+    (study,) = claim(store, replace(SLOW, force_after_s=0.0))
+    with store.begin() as work:
+        assert work.studies.postpone(study, Verdict(VerdictKind.WAIT, Evidence(1.0, 1.0, images=1), ("仍有连接",), wait_s=300.0), rows.ME)
+    assert claim(store) == ()
+    with store.begin() as work:
+        work.studies.close_association(association, "released")
+    assert len(claim(store)) == 1
+
+
 def test_a_dose_report_sent_later_makes_no_broken_association_good(store: PgStore) -> None:
     associated(store, "aborted", 1)
     association = uuid4()

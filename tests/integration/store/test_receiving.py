@@ -1,6 +1,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
+from threading import Barrier
 from uuid import uuid4
 
 import pytest
@@ -116,6 +117,23 @@ def test_eight_threads_with_groups_over_the_same_studies_lose_and_double_nothing
         filings = [filing for found in pool.map(register, groups) for filing in found]
     assert (filings.count(Filing.NEW), filings.count(Filing.SAME)) == (40, 40)
     assert rows.one(store, "SELECT sum(images) AS n FROM studies")["n"] == rows.count(store, "instances") == 40
+
+
+def test_two_threads_with_groups_of_new_studies_of_the_same_patients_crosswise_never_deadlock(store: PgStore) -> None:
+    together = Barrier(2)
+
+    def register(group: list[Header]) -> list[Filing]:
+        together.wait(20.0)
+        with store.begin() as work:
+            return [found.filing for found in work.studies.register([(one, None) for one in group])]
+
+    with ThreadPoolExecutor(2) as pool:
+        for turn in range(20):
+            patients = [f"P-{turn}-{number}" for number in range(4)]
+            forth = [rows.header(1, f"1.1.{turn}.{place}", patient_id=one) for place, one in enumerate(patients)]
+            back = [rows.header(1, f"1.2.{turn}.{place}", patient_id=one) for place, one in enumerate(reversed(patients))]
+            assert list(pool.map(register, (forth, back))) == [[Filing.NEW] * 4] * 2
+    assert (rows.count(store, "patients"), rows.count(store, "studies"), rows.count(store, "instances")) == (80, 160, 160)
 
 
 def test_strangers_without_an_id_are_two_patients(store: PgStore) -> None:

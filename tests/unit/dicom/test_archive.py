@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.dicom.archive import ROOM_EVERY_BYTES, SPOOL_BYTES, FileArchive, hash_file
+from pipeline.dicom.archive import ROOM_EVERY_BYTES, SMALL_BYTES, SPOOL_BYTES, FileArchive, hash_file
 from pipeline.errors import BadInput, StorageFull
 from pipeline.model import Stored
 
@@ -109,6 +109,7 @@ def test_a_disk_that_takes_a_part_of_the_bytes_at_a_time_gets_them_all(archive: 
     monkeypatch.setattr(os, "write", lambda fd, data: real(fd, bytes(data)[:1000]))
     assert archive.path(put(archive)[0]).read_bytes() == DATA
 
+
 @pytest.mark.parametrize("floor", [(1 << 62, 0.0), (0, 99.999)])
 def test_below_the_floor_nothing_is_opened(tmp_path: Path, floor: tuple[int, float]) -> None:
     full = FileArchive(tmp_path, *floor)
@@ -165,6 +166,61 @@ def test_sweep_removes_leftovers_and_spares_files_under_way(archive: FileArchive
     assert not leftover.exists()
     living.write(DATA)
     assert living.commit().fresh
+
+
+class LateQuota:
+    """os.close on a file system that tells at close that the quota is used up; the descriptor is gone all the same. Only the first call fails."""
+
+    def __init__(self) -> None:
+        self._close, self.calls = os.close, 0
+
+    def __call__(self, descriptor: int) -> None:
+        self._close(descriptor)
+        self.calls += 1
+        if self.calls == 1:
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+
+def test_a_close_that_fails_closes_no_other_file_later(archive: FileArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    incoming = archive.open()
+    incoming.write(bytes(2 * SPOOL_BYTES))
+    closing = LateQuota()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "close", closing)
+        incoming.discard()
+    assert closing.calls == 1
+    with (tmp_path / "another").open("wb") as other:  # takes the number that became free
+        incoming.discard()
+        other.write(b"still open")
+        other.flush()
+
+
+def test_what_was_synced_before_a_close_that_fails_is_filed(archive: FileArchive, monkeypatch: pytest.MonkeyPatch) -> None:
+    incoming = archive.open()
+    incoming.write(bytes(2 * SPOOL_BYTES))
+    archive.prepare()  # no folder is to be made, so the first close is the file's
+    closing = LateQuota()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "close", closing)
+        stored = incoming.commit()
+    assert closing.calls == 1
+    assert hash_file(archive.path(stored.path)) == stored.sha256
+
+
+def test_small_fragments_are_put_together_and_large_ones_are_not_copied(archive: FileArchive) -> None:
+    incoming = archive.open()
+    parts = [b"a", b"", b"bc", bytes(SMALL_BYTES), b"d", b"e", bytes(SMALL_BYTES)]
+    for part in [*parts, *[b"f"] * 5_000]:
+        incoming.write(part)
+    assert len(incoming._parts) <= 7
+    assert incoming._parts[1] is parts[3]
+    assert archive.path(incoming.commit().path).read_bytes() == b"".join(parts) + b"f" * 5_000
+
+
+def test_prepare_makes_every_folder_of_the_objects(archive: FileArchive) -> None:
+    archive.prepare()
+    archive.prepare()
+    assert len(list(archive.path("objects").iterdir())) == 256
 
 
 def test_sweep_of_a_new_archive_finds_nothing(archive: FileArchive) -> None:

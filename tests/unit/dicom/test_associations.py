@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import cast
 from uuid import UUID
 
 import pytest
+from structlog.testing import capture_logs
 
 from pipeline.dicom.associations import ABORTED, LOST, RELEASED, Associations, Record
 from pipeline.errors import ServiceUnavailable
@@ -126,6 +128,73 @@ def test_an_association_whose_thread_died_is_lost(desk: Desk) -> None:
     living = False
     eventually(lambda: desk.database.closed == [(row, LOST)])
     assert desk.associations.get(1) is None
+
+
+def test_an_image_that_comes_after_the_end_of_its_association_opens_no_row(desk: Desk) -> None:
+    record = desk.begin(1)
+    desk.associations.end(1, LOST)
+    with pytest.raises(ServiceUnavailable):
+        desk.associations.row(record)
+    assert desk.database.opened == []
+
+
+@pytest.mark.parametrize("where", ["bell", "database", "alive"])
+def test_rows_are_closed_after_any_fault_of_an_earlier_round(desk: Desk, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    failures: list[str] = []
+
+    def fail(*_: object) -> bool:
+        failures.append(where)
+        raise RuntimeError("a fault that nobody thought of")
+
+    first = desk.begin(1, fail if where == "alive" else lambda: True)
+    row = desk.associations.row(first)
+    first.stored = True
+    with monkeypatch.context() as patch, capture_logs() as lines:
+        if where == "bell":
+            patch.setattr(desk.bell, "ring", fail)
+        if where == "database":
+            patch.setattr(desk.database, "close_association", fail)
+        desk.associations.end(1, RELEASED) if where != "alive" else None
+        eventually(lambda: failures)
+        eventually(lambda: "associations_failed" in {line["event"] for line in lines})
+    assert "nobody" not in repr(lines)
+    first.alive = lambda: True
+    desk.associations.end(1, RELEASED)
+    second = desk.begin(2)
+    other = desk.associations.row(second)
+    desk.associations.end(2, RELEASED)
+    eventually(lambda: sorted(desk.database.closed) == sorted([(row, RELEASED), (other, RELEASED)]))
+
+
+def test_a_database_that_is_silent_holds_up_no_look_at_a_record() -> None:
+    """The library asks for the record with every PDU."""
+    asked, answer = threading.Event(), threading.Event()
+
+    class Silent(Database):
+        def close_orphans(self, listener: str) -> int:
+            asked.set()
+            assert answer.wait(5.0)
+            return super().close_orphans(listener)
+
+    database = Silent()
+    associations = Associations(cast("Store", database), "listener", Bell(), round_s=0.02)
+    starting = threading.Thread(target=associations.start)
+    starting.start()
+    assert asked.wait(5.0)
+    record, seen = Record("A", "h", lambda: True), list[Record | None]()
+
+    def look() -> None:
+        associations.begin(1, record)
+        seen.append(associations.get(1))
+        associations.end(1, RELEASED)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    looking.join(2.0)
+    answer.set()
+    starting.join(5.0)
+    associations.stop()
+    assert seen == [record]
 
 
 def test_orphans_are_closed_once_and_before_the_first_row() -> None:

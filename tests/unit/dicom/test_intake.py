@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pydicom.uid import UID as Uid
+from pynetdicom.dimse_primitives import C_STORE
 from pynetdicom.pdu import P_DATA_TF
 
 from pipeline.dicom import intake
@@ -322,3 +324,67 @@ def test_an_empty_fragment_value_is_left_to_the_library() -> None:
     desk.intake.take(pdu)
     assert pdu.presentation_data_value_items[0].presentation_data_value == b""
     assert VERIFICATION not in {one.abstract_syntax for one in CONTEXTS.values()}
+
+
+def primitive(uid: str, message: int = 1, sop_class: str = CT) -> C_STORE:
+    """A request as the library shows it to its handler."""
+    made = C_STORE()
+    made.MessageID, made.AffectedSOPClassUID, made.AffectedSOPInstanceUID = message, Uid(sop_class), Uid(uid)
+    return made
+
+
+def test_pop_finds_the_object_of_a_request_and_discards_what_the_library_dropped_before_it() -> None:
+    desk = Desk()
+    for uid in ("1.2.1", "1.2.2", "1.2.3"):
+        desk.say(*request(uid), (1, LAST, b"ab"))
+    one = desk.intake.pop(primitive("1.2.2"))
+    assert one is not None
+    assert one.request.sop_uid == "1.2.2"
+    assert [file.discards for file in desk.files] == [1, 0, 0]
+    assert [left.request.sop_uid for left in desk.intake.whole] == ["1.2.3"]
+
+
+@pytest.mark.parametrize("asked", [primitive("1.2.9"), primitive(UID, 2), primitive(UID, 1, VERIFICATION)], ids=["uid", "message", "class"])
+def test_pop_never_gives_the_object_of_another_request(asked: C_STORE) -> None:
+    desk = Desk()
+    desk.say(*request(), (1, LAST, b"ab"))
+    assert desk.intake.pop(asked) is None
+    assert desk.files[0].discards == 1
+    assert desk.intake.pop(primitive(UID)) is None
+
+
+def test_objects_that_wait_for_no_answer_are_too_many_at_last() -> None:
+    desk = Desk()
+    for number in range(intake.UNANSWERED):
+        desk.say(*request(f"1.2.{number}"), (1, LAST, b"ab"))
+    with pytest.raises(MessageTooLong):
+        desk.say(*request(), (1, LAST, b"ab"))
+
+
+def test_objects_that_are_answered_inline_are_never_too_many() -> None:
+    desk = Desk(inline=True)
+    for number in range(3 * intake.UNANSWERED):
+        desk.say(*request(f"1.2.{number}"), (1, LAST, b"ab"))
+    assert len(desk.answered) == 3 * intake.UNANSWERED
+
+
+def test_an_intake_is_idle_between_two_objects_only() -> None:
+    desk = Desk()
+    assert desk.intake.is_idle
+    said: Sequence[Fragment] = [*request(UID, 1, 40), (1, 0, b"half"), (1, LAST, b"rest")]
+    for fragment in said:
+        desk.say(fragment)
+        assert not desk.intake.is_idle
+    desk.intake.pop(primitive(UID))
+    assert desk.intake.is_idle
+
+
+@pytest.mark.parametrize("fragment", [b"", b"a"])
+def test_small_fragments_leave_their_bytes_and_no_object_each(fragment: bytes) -> None:
+    desk = Desk()
+    desk.say(*request())
+    for _ in range(10):
+        desk.say(*[(1, 0, fragment)] * 100)
+    arriving = desk.intake._arriving
+    assert arriving is not None
+    assert bytes(arriving.head) == bytes_of(arriving.object) == fragment * 1_000

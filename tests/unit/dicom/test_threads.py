@@ -16,7 +16,7 @@ from pynetdicom.association import Association
 from structlog.testing import capture_logs
 
 from pipeline.dicom.threads import guarded
-from tests.wire import CT, EXPLICIT_LE, Gone, Peer, c_store_rq, connect, p_data, pdv
+from tests.wire import CT, EXPLICIT_LE, Gone, Peer, associate_rq, c_store_rq, connect, context, p_data, pdv
 
 if TYPE_CHECKING:
     from pynetdicom.transport import ThreadedAssociationServer
@@ -93,6 +93,17 @@ def test_a_network_thread_that_dies_closes_its_connection_and_logs_no_value(hook
     assert len(broken) == 1
     assert broken[0].keys() == {"event", "log_level", "error", "file", "line"}
     assert "1.2.3.4.5.6.7" not in repr(lines)
+    assert not hook.failed
+
+
+def test_a_network_thread_that_dies_before_there_is_a_request_frees_the_thread_that_waits_for_it(hook: Hook) -> None:
+    """A presentation context with an even id (PS3.8 9.3.2.2): the library would wait for the request for as long as its timeout."""
+    with serving() as server, guarded():
+        server.ae.acse_timeout = server.ae.network_timeout = 10 * DEADLINE_S
+        with connect(port_of(server), timeout_s=DEADLINE_S) as peer:
+            peer.sendall(associate_rq([context(2, CT, EXPLICIT_LE)]))
+            assert says_nothing_more(peer)
+            until(lambda: not server.active_associations)
     assert not hook.failed
 
 

@@ -132,6 +132,19 @@ def test_a_header_that_comes_byte_by_byte_is_checked_too() -> None:
         guard.received(1)
 
 
+@pytest.mark.parametrize("kind", [0, 8, 0x42, 255])
+@pytest.mark.parametrize("pieces", [[], [1] * 100], ids=["at once", "byte by byte"])
+def test_a_pdu_of_an_unknown_type_has_no_body_so_that_it_hides_no_header(kind: int, pieces: list[int]) -> None:
+    """The library reads the next header right after the one that it does not know."""
+    hidden = pdu(P_DATA_TF, b"", 2**32 - 1)
+    guard = Said(pdu(kind, hidden), pieces)
+    got = b""
+    while len(got) < HEADER:
+        got += guard.received(HEADER - len(got))
+    with pytest.raises(ConnectionAbortedError):
+        drained(guard, [1] * HEADER)
+
+
 def test_a_rate_limit_waits_as_long_as_the_bytes_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr(time, "sleep", waits.append)

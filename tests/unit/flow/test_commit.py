@@ -131,7 +131,12 @@ def error_of(answer: Future[Registered]) -> type[BaseException] | None:
 def test_an_image_alone_is_settled_registered_committed_and_written_down_in_this_order() -> None:
     world = World()
     assert world.image("1.2").filing is Filing.NEW
-    assert world.happened == ["settled", "registered", "committed", "ledger"]
+    assert in_order(world.happened)
+
+
+def in_order(happened: list[str]) -> bool:
+    """The folder may be synced beside the registration; both are over before the commit, and the ledger comes last."""
+    return {*happened[:2]} == {"settled", "registered"} and happened[2:] == ["committed", "ledger"]
 
 
 def test_images_that_wait_together_share_a_round() -> None:
@@ -139,7 +144,8 @@ def test_images_that_wait_together_share_a_round() -> None:
     answers = together(world, names)
     assert [error_of(answer) for answer in answers.values()] == [None] * 20
     assert [len(one) for one in world.rounds] == [1, 19]
-    assert world.happened == ["settled", "registered", "committed", "ledger"] * 2
+    assert in_order(world.happened[:4])
+    assert in_order(world.happened[4:])
     assert sorted(world.written) == sorted(names)
 
 
