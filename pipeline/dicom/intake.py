@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline import log
+from pipeline.dicom.archive import SMALL_BYTES
 from pipeline.dicom.command import C_STORE_RQ, Request, read_request
 from pipeline.dicom.file_meta import file_meta
 from pipeline.dicom.walk import HEADER_BYTES
@@ -61,8 +62,18 @@ class _Arriving:
     """The object whose fragments are coming in."""
 
     object: Object
-    head: bytearray
+    head: list[memoryview | bytearray]
     inline: bool
+
+    def keep(self, data: memoryview) -> None:
+        """Small fragments are put together: a peer may send a million of one byte."""
+        last = self.head[-1] if self.head else None
+        if len(data) >= SMALL_BYTES:
+            self.head.append(data)
+        elif isinstance(last, bytearray):
+            last += data
+        else:
+            self.head.append(bytearray(data))
 
 
 class Intake:
@@ -163,7 +174,7 @@ class Intake:
             one.content.write(file_meta(request.sop_class, request.sop_uid, context.transfer_syntax))
         except StorageFull as error:
             self._drop(one, error)
-        self._arriving = _Arriving(one, bytearray(), inline)
+        self._arriving = _Arriving(one, [], inline)
         if not request.has_data_set:
             self._end(self._arriving)
 
@@ -172,7 +183,7 @@ class Intake:
         if not data:
             return
         if one.size < HEADER_BYTES:
-            arriving.head += data
+            arriving.keep(data)
         one.size += len(data)
         if one.content is None:
             return
@@ -193,7 +204,7 @@ class Intake:
         logger.warning("object_dropped", reason=str(error) if error else f"larger than {self._max_object_bytes >> 20} MiB")
 
     def _end(self, arriving: _Arriving) -> None:
-        arriving.object.head = bytes(arriving.head)
+        arriving.object.head = b"".join(arriving.head)
         self._arriving = None
         self.streaming = arriving.inline
         if arriving.inline:

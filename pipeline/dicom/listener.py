@@ -187,14 +187,14 @@ class Listener:
         own: list[evt.EventHandlerType] = [
             (evt.EVT_REQUESTED, self._requested),
             (evt.EVT_REJECTED, self._rejected),
-            (evt.EVT_ESTABLISHED, self._rest),
             (evt.EVT_C_STORE, self._store),
             (evt.EVT_PDU_RECV, self._pdu),
             (evt.EVT_CONN_CLOSE, self._connection_closed),
             (evt.EVT_RELEASED, self._released),
             (evt.EVT_ABORTED, self._aborted),
         ]
-        return own + [handler for service in self._site.services for handler in service.handlers()]
+        services = [handler for service in self._site.services for handler in service.handlers()]
+        return [*own, *services, (evt.EVT_ESTABLISHED, self._rest)]  # last: whoever waits for the same event comes first
 
     def _requested(self, event: evt.Event) -> None:
         """EVT_REQUESTED. Whatever goes wrong, the peer is not let in: the library would accept it."""
