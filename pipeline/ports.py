@@ -48,8 +48,12 @@ class Incoming(Protocol):
     def write(self, data: bytes | memoryview) -> None:
         """Append bytes. Raises StorageFull."""
 
+    def seal(self) -> Stored:
+        """Write out what waits; nothing can be added any more. Returns where it will stand, `fresh` as far as is known. Raises StorageFull."""
+
     def commit(self) -> Stored:
-        """fsync, then rename to the content-addressed final name. Idempotent per content. `Archive.settle` makes the name durable."""
+        """fsync, then rename to the content-addressed final name. Idempotent per content. `Archive.settle` makes the name durable. Raises
+        StorageFull."""
 
     def quarantine(self, reason: str) -> Stored:
         """Keep the bytes apart from the archive, with the reason, also when they are committed already. Durable when it returns."""

@@ -106,7 +106,7 @@ class FileArchive:
 
     def file(self, temporary: Path, area: str, sha256: str, size_bytes: int) -> Stored:
         """Give a synced temporary file its final name; a sound file that already has it stays. Only IncomingFile calls this."""
-        relative = f"{area}/{sha256[:2]}/{sha256}.dcm"
+        relative = final_path(area, sha256)
         final = self._root / relative
         self._folder(final.parent)
         fresh = not (final.exists() and hash_file(final) == sha256)  # a file that rotted on disk is healed by sending it again
@@ -156,6 +156,11 @@ class IncomingFile:
                 self._checked = self._size
             self._flush()
 
+    def seal(self) -> Stored:
+        """Write out what waits; see the Incoming port."""
+        self._flush()
+        return Stored(final_path(OBJECTS, self._hash.hexdigest()), self._hash.hexdigest(), self._size, True)
+
     def commit(self) -> Stored:
         """fsync, then rename to the content-addressed final name; `Archive.settle` makes the name durable. Idempotent per content. Raises
         StorageFull."""
@@ -199,6 +204,8 @@ class IncomingFile:
 
     def _flush(self) -> None:
         """Write what waits."""
+        if not self._parts and self._descriptor >= 0:
+            return
         with _storage("written"):
             if self._descriptor < 0:
                 self._temporary, self._descriptor = self._archive.create()
@@ -227,6 +234,11 @@ def _write_all(descriptor: int, parts: Sequence[bytes | bytearray | memoryview])
         rest = memoryview(b"".join(parts))[written:]
         while rest:
             rest = rest[os.write(descriptor, rest) :]
+
+
+def final_path(area: str, sha256: str) -> str:
+    """Archive-relative path of a file by its content."""
+    return f"{area}/{sha256[:2]}/{sha256}.dcm"
 
 
 def hash_file(path: Path) -> str:

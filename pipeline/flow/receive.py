@@ -55,9 +55,8 @@ def _receive(ports: Receiving, arrival: Arrival, content: Incoming) -> Answer:
         header = ports.read_header(arrival)
         if header.instance.sop_class != arrival.sop_class:
             return _quarantine(ports, arrival, content, OTHER_CLASS, Answer.MISMATCH)
-        stored = content.commit()
-        filed = _filed(header, stored)
-        registered = ports.commit(filed, stored, arrival.association)
+        filed = _filed(header, content.seal())
+        registered = ports.commit(filed, content, arrival.association)
     except BadInput as error:  # no usable header, or values that the database refuses
         return _quarantine(ports, arrival, content, str(error), Answer.UNREADABLE)
     ports.noted(arrival, filed)

@@ -41,6 +41,9 @@ class File:
             raise StorageFull("no room")
         self.held += data
 
+    def seal(self) -> Stored:
+        raise AssertionError("an intake seals nothing")
+
     def commit(self) -> Stored:
         raise AssertionError("an intake commits nothing")
 

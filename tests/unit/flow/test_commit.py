@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pipeline.errors import BadInput, PipelineError, ServiceUnavailable, StorageFull
 from pipeline.flow.commit import CONFLICT_FLAG, LARGEST_ROUND, GroupCommit
 from pipeline.model import Header, Instance, Patient, Stored
-from pipeline.ports import Archive, Filing, Ledger, Registered, Store, Work
+from pipeline.ports import Archive, Filing, Incoming, Ledger, Registered, Store, Work
 
 CT = "1.2.840.10008.5.1.4.1.1.2"
 HEADER = Header(
@@ -91,8 +91,22 @@ class World:
 
     def image(self, name: str) -> Registered:
         """Commit one image."""
-        header = replace(HEADER, instance=replace(HEADER.instance, sop_uid=name))
-        return self.commit(header, Stored(f"objects/aa/{name}.dcm", f"hash of {name}", 8, True), None)
+        stored = Stored(f"objects/aa/{name}.dcm", f"hash of {name}", 8, True)
+        header = replace(HEADER, instance=replace(HEADER.instance, sop_uid=name, sha256=stored.sha256))
+        return self.commit(header, cast("Incoming", Content(self, stored)), None)
+
+
+@dataclass
+class Content:
+    """A sealed file."""
+
+    world: World
+    stored: Stored
+
+    def commit(self) -> Stored:
+        if fault := self.world.faults.get("named"):
+            raise fault
+        return self.stored
 
 
 def together(world: World, names: Sequence[str]) -> dict[str, Future[Registered]]:
@@ -137,6 +151,15 @@ def test_an_image_alone_is_settled_registered_committed_and_written_down_in_this
 def in_order(happened: list[str]) -> bool:
     """The folder may be synced beside the registration; both are over before the commit, and the ledger comes last."""
     return {*happened[:2]} == {"settled", "registered"} and happened[2:] == ["committed", "ledger"]
+
+
+def test_an_image_whose_bytes_cannot_be_synced_is_not_committed_and_the_next_one_is() -> None:
+    world = World(faults={"named": StorageFull("no room")})
+    with pytest.raises(StorageFull):
+        world.image("1.2.1")
+    assert "committed" not in world.happened
+    world.faults.clear()
+    assert world.image("1.2.2").filing is Filing.NEW
 
 
 def test_images_that_wait_together_share_a_round() -> None:

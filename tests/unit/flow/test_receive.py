@@ -41,6 +41,10 @@ class World:
         self.happened.append(what)
 
     # archive and incoming
+    def seal(self) -> Stored:
+        self.do("sealed")
+        return Stored("objects/aa/x.dcm", "aabb", 8, True)
+
     def commit(self) -> Stored:
         self.do("archived")
         return Stored("objects/aa/x.dcm", "aabb", 8, True)
@@ -97,7 +101,10 @@ class World:
 def test_success_comes_after_archive_row_and_ledger_in_this_order() -> None:
     world = World()
     assert world.receive() is Answer.STORED
-    assert world.happened == ["header", "archived", "settled", "registered", "committed", "ledger", "noted"]
+    assert world.happened[:2] == ["header", "sealed"]
+    assert sorted(world.happened[2:5]) == ["archived", "registered", "settled"], "the disk works beside the database"
+    assert world.happened.index("archived") < world.happened.index("settled")
+    assert world.happened[5:] == ["committed", "ledger", "noted"]
     assert world.registered is not None
     filed = world.registered.instance
     assert (filed.path, filed.sha256, filed.size_bytes) == ("objects/aa/x.dcm", "aabb", 8)
@@ -120,7 +127,7 @@ def test_a_flagged_header_is_kept_and_answered_with_a_warning() -> None:
     assert world.happened[-2:] == ["ledger", "noted"]
 
 
-@pytest.mark.parametrize("what", ["archived", "settled", "registered", "committed", "ledger", "noted"])
+@pytest.mark.parametrize("what", ["sealed", "archived", "settled", "registered", "committed", "ledger", "noted"])
 @pytest.mark.parametrize("fault", [StorageFull("no space"), ServiceUnavailable("no database")])
 def test_no_success_when_any_promise_fails(what: str, fault: PipelineError) -> None:
     assert World(faults={what: fault}).receive() is Answer.FULL
