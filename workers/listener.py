@@ -67,7 +67,7 @@ def serve_one(bound: socket.socket, name: str, gone: list[str]) -> None:
 def _keep_memory() -> None:
     """Have glibc keep freed blocks for the next image: PDUs are larger than what it gives back to the kernel at once, which cost 500 page faults an
     image, a quarter of the time. Elsewhere than on glibc nothing happens. Python's collector has nothing to find in an image and runs less often."""
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(10_000, 10, 10)
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(M_MMAP_THRESHOLD, 32 << 20)

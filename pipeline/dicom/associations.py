@@ -7,6 +7,7 @@ their own, again and again until the database takes it: a row that stayed open w
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 import uuid
 from collections import deque
@@ -21,6 +22,7 @@ from pipeline.model import Step
 from pipeline.ports import Doorbell, Store
 
 logger = log.get(__name__)
+COLLECTED_AT_ONCE = 32
 RELEASED, ABORTED, LOST = "released", "aborted", "lost"
 
 
@@ -51,6 +53,7 @@ class Associations:
         self._closing: deque[tuple[UUID, str, bool]] = deque()
         self._orphans_closed, self._orphans_lock = False, threading.Lock()
         self._lock = threading.Lock()
+        self._ended = 0  # since the last collection; may miss one
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -112,6 +115,7 @@ class Associations:
         if record is None:
             return
         metrics.ASSOCIATIONS.dec()
+        self._ended += 1
         if record.intake is not None:
             record.intake.discard()
         with record.lock:
@@ -132,8 +136,15 @@ class Associations:
         try:
             self._end_dead()
             self._close_waiting()
+            self._collect()
         except Exception as error:  # noqa: BLE001  # see above; the next round tries again
             logger.error("associations_failed", error=type(error).__name__)
+
+    def _collect(self) -> None:
+        """An association of the library is a cycle of threads, queues and contexts: some dozens of ended ones are worth a collection."""
+        if self._ended >= COLLECTED_AT_ONCE:
+            self._ended = 0
+            gc.collect()
 
     def _end_dead(self) -> None:
         """A thread that ended without an event (a lost connection) ends its association."""
