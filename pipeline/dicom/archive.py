@@ -27,7 +27,7 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 SPOOL_BYTES = 1 << 20  # an object up to this size is written at once, when it is whole
 ROOM_EVERY_BYTES = 64 << 20  # how often a large object looks whether there is still room
 IOV_MAX = 1024
-SMALL_BYTES = 4096  # smaller fragments are put together: a peer may send a million of one byte
+SMALL_BYTES = 4096  # of a fragment
 
 
 class FileArchive:
@@ -144,10 +144,7 @@ class IncomingFile:
         if self._over or self._stored is not None:
             raise BadInput("this incoming file is already filed or discarded; open another one")
         self._hash.update(data)
-        if len(data) < SMALL_BYTES and self._parts and isinstance(self._parts[-1], bytearray):
-            self._parts[-1] += data
-        else:
-            self._parts.append(bytearray(data) if len(data) < SMALL_BYTES else data)
+        add_part(self._parts, data)
         self._waiting += len(data)
         self._size += len(data)
         if self._waiting > SPOOL_BYTES:
@@ -159,7 +156,8 @@ class IncomingFile:
     def seal(self) -> Stored:
         """Write out what waits; see the Incoming port."""
         self._flush()
-        return Stored(final_path(OBJECTS, self._hash.hexdigest()), self._hash.hexdigest(), self._size, True)
+        sha256 = self._hash.hexdigest()
+        return Stored(final_path(OBJECTS, sha256), sha256, self._size, True)
 
     def commit(self) -> Stored:
         """fsync, then rename to the content-addressed final name; `Archive.settle` makes the name durable. Idempotent per content. Raises
@@ -199,6 +197,8 @@ class IncomingFile:
             if self._archive.fsync:
                 os.fsync(self._descriptor)
             self._stored = self._archive.file(self._temporary, area, self._hash.hexdigest(), self._size)
+        if self._stored.fresh:
+            self._temporary = None  # it has its final name: nothing is left to remove
         self.discard()
         return self._stored
 
@@ -224,6 +224,17 @@ class IncomingFile:
             return copy._file(QUARANTINE)
         finally:
             copy.discard()
+
+
+def add_part(parts: list[bytes | bytearray | memoryview], data: bytes | memoryview) -> None:
+    """Append a fragment; small ones are put together, for a peer may send a million of one byte."""
+    last = parts[-1] if parts else None
+    if len(data) >= SMALL_BYTES:
+        parts.append(data)
+    elif isinstance(last, bytearray):
+        last += data
+    else:
+        parts.append(bytearray(data))
 
 
 def _write_all(descriptor: int, parts: Sequence[bytes | bytearray | memoryview]) -> None:

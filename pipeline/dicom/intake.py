@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline import log
-from pipeline.dicom.archive import SMALL_BYTES
+from pipeline.dicom.archive import add_part
 from pipeline.dicom.command import C_STORE_RQ, Request, read_request
 from pipeline.dicom.file_meta import file_meta
 from pipeline.dicom.walk import HEADER_BYTES
@@ -62,18 +62,8 @@ class _Arriving:
     """The object whose fragments are coming in."""
 
     object: Object
-    head: list[memoryview | bytearray]
+    head: list[bytes | bytearray | memoryview]
     inline: bool
-
-    def keep(self, data: memoryview) -> None:
-        """Small fragments are put together: a peer may send a million of one byte."""
-        last = self.head[-1] if self.head else None
-        if len(data) >= SMALL_BYTES:
-            self.head.append(data)
-        elif isinstance(last, bytearray):
-            last += data
-        else:
-            self.head.append(bytearray(data))
 
 
 class Intake:
@@ -183,7 +173,7 @@ class Intake:
         if not data:
             return
         if one.size < HEADER_BYTES:
-            arriving.keep(data)
+            add_part(arriving.head, data)
         one.size += len(data)
         if one.content is None:
             return

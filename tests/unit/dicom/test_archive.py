@@ -101,6 +101,7 @@ def test_a_large_file_stops_when_the_disk_falls_below_its_floor(archive: FileArc
         incoming.write(bytes(SPOOL_BYTES))
     with pytest.raises(StorageFull):
         incoming.write(bytes(2 * SPOOL_BYTES))
+    incoming.discard()
 
 
 def test_a_disk_that_takes_a_part_of_the_bytes_at_a_time_gets_them_all(archive: FileArchive, monkeypatch: pytest.MonkeyPatch) -> None:
