@@ -25,6 +25,10 @@ VERIFY_STEPS = Counter("ctreport_verify_steps", "forward passes that verified dr
 ACCEPTANCE = Gauge("ctreport_acceptance", "share of drafted tokens accepted in the last draft", ["rung"], multiprocess_mode="mostrecent")
 RINGS = Counter("ctreport_rings", "doorbells rung", ["step", "outcome"])
 WAITING = Gauge("ctreport_waiting", "rows that a step could claim", ["step"], multiprocess_mode="mostrecent")
+ALERTS_OPENED = Counter("ctreport_alerts_opened", "suspected critical findings that drafts raised")
+ALERTS = Gauge("ctreport_alerts", "critical findings nobody was told of yet: open, overdue", ["standing"], multiprocess_mode="mostrecent")
+ALERTS_ESCALATED = Counter("ctreport_alerts_escalated", "alerts that climbed a level because nobody was told", ["level"])
+BLOCKS_RESOLVED = Counter("ctreport_blocks_resolved", "hits that blocked a report until somebody answered for them", ["rule"])
 RECLAIMED = Counter("ctreport_reclaimed", "expired leases handed back")
 
 

@@ -10,7 +10,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
+from pipeline.entry import Entry
 from pipeline.errors import IllegalMove
+from pipeline.guidance import CriticalRule, GrowthRule, Guideline, HistoryCue
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,7 +74,15 @@ class ReportState(Machine):
     REJECTED = "rejected"
 
 
-S, J, R = StudyState, JobState, ReportState
+class AlertState(Machine):
+    """A suspected critical finding, and whether somebody who can act knows of it."""
+
+    OPEN = "open"
+    ACKNOWLEDGED = "acknowledged"  # somebody was told, and who is noted
+    WAIVED = "waived"  # closed without telling anybody, with a reason: a false alarm, or a report that was signed all the same
+
+
+S, J, R, A = StudyState, JobState, ReportState, AlertState
 MOVES: Mapping[Machine, frozenset[Machine]] = MappingProxyType(
     {
         S.RECEIVING: frozenset({S.COMPLETE, S.PARTIAL, S.HELD, S.WITHDRAWN}),
@@ -95,6 +105,9 @@ MOVES: Mapping[Machine, frozenset[Machine]] = MappingProxyType(
         R.SIGNED: frozenset({R.AMENDED}),
         R.AMENDED: frozenset({R.AMENDED}),
         R.REJECTED: frozenset(),
+        A.OPEN: frozenset({A.ACKNOWLEDGED, A.WAIVED}),
+        A.ACKNOWLEDGED: frozenset(),
+        A.WAIVED: frozenset({A.ACKNOWLEDGED, A.OPEN}),  # open again when a later revision's draft speaks of it
     }
 )
 
@@ -104,6 +117,7 @@ class Step(enum.StrEnum):
 
     RECEIVE = "receive"
     ASSEMBLE = "assemble"
+    DOSE = "dose"
     ENCODE = "encode"
     DRAFT = "draft"
     CHECK = "check"
@@ -157,6 +171,9 @@ class Instance:
     image_type: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     content: str = ""  # dose-report, dose-screen: for the dose step, never for the encoder; empty otherwise
+    frames: int = 1  # NumberOfFrames; a multi-frame object has no position or orientation here, its frames do
+    acquisition: int | None = None  # AcquisitionNumber
+    temporal: int | None = None  # TemporalPositionIdentifier: the phase of a 4D series
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +187,10 @@ class Series:
     kernel: str
     thickness_mm: float | None
     instances: tuple[Instance, ...]
+    number: int | None = None  # SeriesNumber, as the scanner's list shows it
+    kvp: float | None = None
+    contrast_agent: str = ""
+    protocol: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +223,58 @@ class Header:
     station: str
     priority: Priority = Priority.ROUTINE
     text_guess: bool = False  # the character set of the description or the indication had to be guessed
+    series_number: int | None = None
+    kvp: float | None = None
+    contrast_agent: str = ""  # empty: none is named
+    protocol: str = ""
+
+
+class RuleEffect(enum.StrEnum):
+    """What a site's rule does with a series that it fits."""
+
+    PREFER = "prefer"  # before every series that no such rule fits
+    REFUSE = "refuse"
+    POINTS = "points"
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceRule:
+    """A site's rule of which series is read. Patterns are searched without regard to case; an empty one fits all."""
+
+    effect: RuleEffect
+    reason: str  # as a reader is told
+    station: str = ""  # pattern of StationName
+    study: str = ""  # pattern of StudyDescription
+    series: str = ""  # pattern of SeriesDescription
+    points: int = 0  # of the effect `points`
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScorePart:
+    """What one rule says of one stack: points, and the sentence for a reader."""
+
+    rule: str
+    points: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesScore:
+    """Why a series, or one of the stacks that it holds, was read or not. `refusal` is empty for the one that is read."""
+
+    series_uid: str
+    number: int | None
+    description: str
+    stack: str  # which part of the series; empty for all of its images
+    images: int
+    parts: tuple[ScorePart, ...]
+    refusal: str = ""
+
+    @property
+    def score(self) -> int:
+        """Sum of the points."""
+        return sum(part.points for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +284,7 @@ class SeriesChoice:
     chosen: tuple[Series, ...]
     refused: tuple[tuple[str, str], ...]  # (series uid, reason)
     region: str  # "chest", or the region that nobody reads here
+    scores: tuple[SeriesScore, ...] = ()  # best first
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,13 +346,16 @@ class StepEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Slices missing inside a series that is evenly spaced otherwise. `after_mm` is the place along the slice normal, `after` the slice before it."""
+    """Slices missing inside a series that is evenly spaced otherwise. `after_mm` is the place along the slice normal, `after` the slice before it,
+    `shown` the InstanceNumbers on both sides, as viewers show them."""
 
     series: str  # SeriesDescription
     after: int  # 1-based, from the low end of the normal
     after_mm: float
     missing: int
     numbered: bool  # InstanceNumber jumps there as well
+    number: int | None = None  # SeriesNumber
+    shown: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,11 +447,12 @@ class Candidate:
     kind: str  # 结节 | 实变
     center_mm: tuple[float, float, float]  # patient LPS
     side: Side
-    lobe: str  # 上叶 | 中叶 | 下叶
-    density: str  # 实性 | 磨玻璃 | 部分实性
+    lobe: str | None  # 上叶 | 中叶 | 下叶; None: not measured
+    density: str | None  # 实性 | 磨玻璃 | 部分实性; None: not measured
     size_mm: float
     score: float  # 0..1
     slice_sop_uid: str | None = None
+    slice_frame: int = 1  # of that object, 1-based
 
 
 @dataclass(frozen=True)
@@ -386,9 +464,21 @@ class Features:
     version: str
     preprocessing: str  # hash of everything that happened before the network
     candidates: tuple[Candidate, ...] = ()
-    effusion: tuple[Side, ...] = ()
+    effusion: tuple[Side, ...] | None = None  # None: nobody looked
     flags: tuple[str, ...] = ()
     phantom_only: bool = True  # unless the encoder's card says `live`
+    source: str = ""  # digest of the image files that were read: the series' revision
+    covers: tuple[str, ...] = ()  # organs that the volume shows, as terms: 肺 纵隔 肝 …
+    contrast: bool | None = None  # contrast agent was given; None where the header does not say
+    noise_hu: float | None = None  # standard deviation in uniform tissue
+    denoised: bool = False
+    key_slices: tuple[tuple[str, int], ...] = ()  # SOP Instance UID and frame of the slices that a reader would look at first
+    frame: Frame | None = None  # for comparing positions with other examinations
+
+    @property
+    def identity(self) -> str:
+        """What made it: the same identity and the same source are the same features."""
+        return f"{self.encoder}/{self.version}/{self.preprocessing}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,12 +559,97 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspected:
+    """A critical finding that a draft speaks of. Nobody has confirmed it. `certain` is False where the draft itself has doubts."""
+
+    rule: CriticalRule
+    version: int
+    certain: bool
+    section: str
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     """A report after the rules: replaced text, and every hit."""
 
     report: Report
     hits: tuple[Hit, ...]
     rules_version: int
+    alerts: tuple[Suspected, ...] = ()
+
+
+class DoseSource(enum.StrEnum):
+    """Where an irradiation event was read, the strongest first."""
+
+    RDSR = "rdsr"  # X-Ray Radiation Dose SR, event by event
+    ENHANCED_SR = "enhanced-sr"  # the same content under another SOP class, as GE sends it
+    TOTAL = "total"  # a structured report that gives only the sum of an examination
+    HEADER = "header"  # estimated from headers of images
+
+    @property
+    def strength(self) -> int:
+        """A higher one takes the place of a lower one."""
+        return len(DoseSource) - list(DoseSource).index(self)
+
+
+class DoseReportState(enum.StrEnum):
+    """Where one dose object stands: not looked at, its dose stored and open drafts to be checked again, done, or kept without a dose read from it."""
+
+    WAITING = "waiting"
+    RECHECK = "recheck"
+    READ = "read"
+    UNREAD = "unread"
+
+
+@dataclass(frozen=True, slots=True)
+class Irradiation:
+    """One irradiation event as an object reports it: no effective dose yet. `dlp_mgy_cm` is None where it cannot be known."""
+
+    event_uid: str
+    source: DoseSource
+    region: str  # of the factors' table (chest, head …); empty: unknown
+    dlp_mgy_cm: float | None
+    ctdivol_mgy: float | None = None
+    phantom_cm: int | None = None  # 16 or 32
+    kind: str = ""  # spiral, sequenced, localizer, stationary, free, cone-beam
+    kvp: float | None = None
+    started: datetime | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DoseReading:
+    """What one dose report, or the headers of one study's images, say about dose."""
+
+    source: DoseSource
+    study_uid: str  # that the dose belongs to
+    patient: Patient
+    study_date: date | None
+    events: tuple[Irradiation, ...]
+    age_years: float | None = None  # at the examination, as the object says
+    total_dlp_mgy_cm: float | None = None  # as the object sums up
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedDose:
+    """One event with its factor and effective dose, both None without a DLP. `notes` adds what had to be assumed."""
+
+    event: Irradiation
+    k: float | None
+    msv: float | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DoseFactor:
+    """Effective dose per DLP: `msv = k * dlp_mgy_cm` for one region, age group and dosimetry phantom."""
+
+    region: str
+    age_years: int  # the group begins here: 0, 1, 5, 10, 18 (adult)
+    phantom_cm: int
+    k: float  # mSv per mGy cm
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,7 +660,10 @@ class DoseEvent:
     when: date
     region: str
     dlp_mgy_cm: float
-    msv: float
+    msv: float  # not a number where the event is known without its dose
+    k: float | None = None
+    doubt: str = ""  # why it may not be this patient's; then it is named, and not counted
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -498,15 +676,58 @@ class DoseRule:
     threshold_msv: float
     triggers: tuple[str, ...]
     message: str
+    region: str = ""  # only events of this region count; empty: all
+    min_age_years: float | None = None  # only patients of this age and older; an unknown age is not left out
+    max_age_years: float | None = None  # only patients younger than this
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RuleSet:
-    """The rules in force, as read from PostgreSQL in one go."""
+    """The rules in force, as read from PostgreSQL in one go. Known by identity: what is compiled from one is kept for that one."""
 
     version: int
     terms: Mapping[str, str]  # forbidden form → standard term
     dose: tuple[DoseRule, ...] = ()
+    lexicon: tuple[Entry, ...] = ()
+    critical: tuple[CriticalRule, ...] = ()
+    guidelines: tuple[Guideline, ...] = ()
+    cues: tuple[HistoryCue, ...] = ()
+    growth: GrowthRule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What makes positions of two examinations comparable: the box around both lungs (x, y, z low, then high), the midline, and the slices, in mm
+    of patient LPS."""
+
+    lungs_mm: tuple[float, float, float, float, float, float]
+    midline_mm: float
+    step_mm: float  # between slices
+    thickness_mm: float  # of one slice
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """One region of an examination that a report may speak of. `stated_mm` is the size that its report gives, None where it does not speak of it."""
+
+    index: int
+    kind: str
+    center_mm: tuple[float, float, float]  # patient LPS
+    side: Side
+    lobe: str
+    size_mm: float
+    stated_mm: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """An earlier examination of the patient, as its signed report or its draft has it. `frame` is None where no positions were kept."""
+
+    when: date
+    signed: bool
+    spots: tuple[Spot, ...]
+    frame: Frame | None
+    covers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -516,8 +737,19 @@ class CheckContext:
     study_date: date
     doses: tuple[DoseEvent, ...] = ()
     doses_missing: int = 0  # the patient's CT studies without any dose event
+    missing_dates: tuple[date, ...] = ()  # their examination dates
     candidates: tuple[Candidate, ...] = ()
     indication: str = ""
+    covers: tuple[str, ...] = ()  # organs that the volume shows, as terms of the lexicon; () where nobody knows
+    contrast: bool | None = None  # contrast agent was given; None where nobody knows
+    sex: str = ""  # PatientSex: M, F, O or empty
+    age_years: float | None = None
+    has_prior: bool = False  # an earlier examination of the patient is at hand
+    frame: Frame | None = None  # of the candidates; None where nobody knows
+    priors: tuple[Prior, ...] = ()  # earlier examinations, in any order
+    effusion: tuple[Side, ...] | None = None  # where the images show pleural fluid; None: nobody looked
+    structured: bool = False  # the report came with its findings as data, an empty list among them
+    department: str = "radiology"
 
 
 @dataclass(frozen=True, slots=True)
@@ -530,6 +762,9 @@ class Draft:
     source: DraftSource
     generation: Generation
     watermark: str
+    candidates: tuple[Candidate, ...] = ()
+    frame: Frame | None = None
+    covers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

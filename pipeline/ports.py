@@ -14,17 +14,26 @@ from pathlib import Path
 from typing import Protocol
 from uuid import UUID
 
+from pipeline.errors import Permanent
 from pipeline.model import (
+    AlertState,
+    ChoiceRule,
     DoseEvent,
+    DoseFactor,
+    DoseReportState,
     Draft,
     DraftAnswer,
     Evidence,
     Features,
     Header,
+    Hit,
     Job,
     JobState,
     Patience,
+    Patient,
+    Prior,
     Rejection,
+    Report,
     ReportState,
     RuleSet,
     SeriesChoice,
@@ -32,7 +41,9 @@ from pipeline.model import (
     Stored,
     Study,
     StudyState,
+    Suspected,
     Verdict,
+    WeighedDose,
 )
 
 
@@ -77,8 +88,8 @@ class Archive(Protocol):
     def path(self, relative: str) -> Path:
         """Absolute path of an archive-relative one. Refuses paths that leave the archive (BadInput)."""
 
-    def features_path(self, job_id: UUID) -> str:
-        """Archive-relative path where the features of a job belong; its folder exists."""
+    def features_path(self, identity: str, source: str) -> str:
+        """Archive-relative path of what an encoder (its identity) makes of some files (their digest); its folder exists."""
 
     def prepare(self) -> None:
         """Make ready for images, once at start. Raises StorageFull."""
@@ -188,6 +199,9 @@ class Studies(Protocol):
     def postpone(self, study: Study, verdict: Verdict, lease: Lease) -> bool:
         """Free the study and look again after `verdict.wait_s`, with the reason; False when a new image arrived or somebody else holds it."""
 
+    def choice_rules(self) -> tuple[ChoiceRule, ...]:
+        """The site's rules of which series is read that are in force, in their order."""
+
     def freeze(self, study: Study, choice: SeriesChoice, is_phantom: bool, reason: str | None, verdict: Verdict) -> UUID | None:
         """Study → complete or partial, revision n+1, older live jobs → superseded, a job row (ready; or unsupported with `reason` when set) that
         keeps the verdict. Returns its id, or None when nothing changed or a new image arrived since the study was claimed."""
@@ -203,6 +217,10 @@ class Studies(Protocol):
     def claim(self, step: Step, limit: int, lease: Lease) -> tuple[Job, ...]:
         """Up to `limit` jobs for ENCODE (ready → encoding) or DRAFT (encoded → drafting), priority then due time, FOR UPDATE SKIP LOCKED;
         each claim counts one attempt."""
+
+    def claim_together(self, step: Step, limit: int, lease: Lease) -> tuple[Job, ...]:
+        """As `claim`, for work in company: the first job alone where it was tried before, else up to `limit` that were not. So a job that ends its
+        process costs another one try at most."""
 
     def heartbeat(self, job_id: UUID, lease: Lease) -> bool:
         """Extend the lease; False when it belongs to somebody else now."""
@@ -263,6 +281,17 @@ class ReportRow:
     study_id: UUID
     state: ReportState
     demo_only: bool
+    draft_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One unresolved hit that bars a report from being finished and delivered. `position` is its place among the draft's hits, from 0."""
+
+    position: int
+    rule: str
+    section: str
+    message: str
 
 
 class Reports(Protocol):
@@ -274,8 +303,75 @@ class Reports(Protocol):
     def move(self, report: ReportRow, to: ReportState, actor: str) -> None:
         """Raises IllegalMove."""
 
+    def blocks(self, report: ReportRow) -> tuple[Block, ...]:
+        """Unresolved hits that block it, locked."""
+
+    def resolve(self, report: ReportRow, block: Block, actor: str, reason: str) -> None:
+        """Note who answers for one, when and why."""
+
     def shown(self, draft_id: UUID) -> Mapping[str, object]:
         """What `ctreport show` prints of one draft."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoseReport:
+    """One dose object that waits to be read, as claimed. `study_id` is the study that it arrived under."""
+
+    instance_id: UUID
+    study_id: UUID
+    state: DoseReportState
+    content: str  # dose-report, dose-screen
+    path: str  # archive-relative
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenReport:
+    """One unsigned report that readers see now, its row locked. `untouched`: nobody has opened it yet."""
+
+    id: UUID
+    study_id: UUID
+    job_id: UUID
+    draft_id: UUID
+    untouched: bool
+    report: Report
+    hits: tuple[Hit, ...]
+    indication: str
+
+
+class Doses(Protocol):
+    """What patients have had of radiation, and the dose objects that say so."""
+
+    def claim(self, limit: int, lease: Lease, max_attempts: int) -> tuple[DoseReport, ...]:
+        """Up to `limit` due dose objects, nobody else's for `lease.seconds`; those whose attempts have run out end as unread."""
+
+    def waiting(self) -> int:
+        """How many could be claimed right now."""
+
+    def factors(self) -> tuple[DoseFactor, ...]:
+        """The factors k in force."""
+
+    def patient(self, study_id: UUID) -> Patient:
+        """Whose study it is, as the store knows the patient."""
+
+    def record(self, study_id: UUID, study_uid: str, instance_id: UUID | None, events: Sequence[WeighedDose], doubt: str = "") -> int:
+        """Store events for the study's patient, under the patient's study `study_uid` where there is one; each UID once, the strongest source (then
+        the larger dose) stands, and events of a weaker kind of source give way. Returns how many events are new or changed. Idempotent."""
+
+    def needs_estimate(self, study_id: UUID) -> bool:
+        """True when the study has no dose event, and no dose report of it waits."""
+
+    def move(self, report: DoseReport, to: DoseReportState, *, events: int | None = None, reason: str | None = None, due_s: float = 0.0) -> bool:
+        """The claimed row's next state; with `due_s` it is free again then. False when somebody else has claimed it since."""
+
+    def drafting(self, study_id: UUID) -> bool:
+        """True while a job of the study's patient is being drafted: it may have read the doses before the newest."""
+
+    def open_reports(self, study_id: UUID) -> tuple[OpenReport, ...]:
+        """Unsigned reports of the study's patient that readers see."""
+
+    def renew(self, report: OpenReport, advice: str, hits: Sequence[Hit]) -> bool:
+        """New hits and, where it differs, a new 建议; what was handed out is then handed out again. True when something is to be delivered."""
 
 
 class Rules(Protocol):
@@ -286,10 +382,110 @@ class Rules(Protocol):
     def doses(self, study_id: UUID, since: date, until: date) -> tuple[DoseEvent, ...]:
         """Irradiation events of the study's patient by examination date, `since` < date <= `until`, each once."""
 
-    def studies_without_dose(self, study_id: UUID, since: date, until: date) -> int: ...
+    def studies_without_dose(self, study_id: UUID, since: date, until: date) -> tuple[date, ...]:
+        """Examination dates of the patient's CT studies of the same window that have no dose event, oldest first."""
 
     def study_date(self, study_id: UUID) -> date:
         """Examination date; the day of arrival where the header has none."""
+
+    def age_years(self, study_id: UUID) -> float | None:
+        """The patient's age at the examination; None where nobody knows."""
+
+    def sex(self, study_id: UUID) -> str:
+        """PatientSex of the study's patient: M, F, O, or empty."""
+
+    def priors(self, study_id: UUID, before: date) -> tuple[Prior, ...]:
+        """Examinations of the study's patient on days before `before`, the newest first: each with its signed report, else its newest draft."""
+
+
+class Method(StrEnum):
+    """How somebody was told of a critical finding."""
+
+    PHONE = "电话"
+    IN_PERSON = "当面"
+    SYSTEM = "系统"
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """Who told whom of a critical finding, when that was received, how, and whether it was read back (复述)."""
+
+    told_by: str
+    received_by: str
+    received_at: datetime
+    method: Method
+    read_back: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One suspected critical finding of one study. `overdue_s` is 0 for a closed one."""
+
+    id: UUID
+    study_id: UUID
+    revision: int
+    draft_id: UUID
+    rule: str
+    finding: str
+    severity: str  # immediate | urgent
+    certain: bool
+    state: AlertState
+    seen_at: datetime
+    due_at: datetime
+    level: int
+    overdue_s: float
+    told_by: str | None = None
+    received_by: str | None = None
+    received_at: datetime | None = None
+    method: str | None = None
+    read_back: bool | None = None
+    waived_by: str | None = None
+    waived_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Escalated:
+    """An alert that has climbed to `level`."""
+
+    id: UUID
+    study_id: UUID
+    rule: str
+    level: int
+
+
+class Alerts(Protocol):
+    """Suspected critical findings, and whether somebody who can act knows of them."""
+
+    def suspect(self, study_id: UUID, revision: int, draft_id: UUID, found: Sequence[Suspected]) -> tuple[UUID, ...]:
+        """One open alert per finding that the study has none of yet; an open one moves to the newer draft and keeps its clock, one that was waived
+        for an older revision is open again. Returns those that are open anew."""
+
+    def open_of(self, study_id: UUID) -> tuple[Alert, ...]:
+        """Open alerts of a study, their rows locked."""
+
+    def get(self, alert_id: UUID) -> Alert:
+        """Locks the row. Raises BadInput for an unknown id."""
+
+    def listed(self, *, every: bool = False, overdue: bool = False, study: UUID | None = None, limit: int = 1000) -> tuple[Alert, ...]:
+        """Open alerts, the one that is due first first; `every`: closed ones behind them."""
+
+    def acknowledge(self, alert: Alert, done: Acknowledgement) -> None:
+        """Raises IllegalMove for an alert that is acknowledged already."""
+
+    def waive(self, alert: Alert, by: str, reason: str) -> None:
+        """Close it although nobody was told, for this reason. Raises IllegalMove."""
+
+    def escalate(self) -> tuple[Escalated, ...]:
+        """Every open alert at the level that its age calls for; returns those that have climbed. Done twice it changes nothing."""
+
+    def counts(self) -> tuple[int, int]:
+        """Open alerts, and those of them that are overdue."""
+
+    def received(self, study_id: UUID) -> datetime:
+        """When the study's first image came."""
+
+    def now(self) -> datetime:
+        """The database's clock."""
 
 
 class StepStatus(StrEnum):
@@ -414,7 +610,13 @@ class Work(Protocol):
     def rules(self) -> Rules: ...
 
     @property
+    def doses(self) -> Doses: ...
+
+    @property
     def reports(self) -> Reports: ...
+
+    @property
+    def alerts(self) -> Alerts: ...
 
     @property
     def deliveries(self) -> Deliveries: ...
@@ -436,10 +638,21 @@ class Store(Protocol):
 
 
 class Encoder(Protocol):
-    """Volume → features. Same input, same bytes."""
+    """Volume → features. Same input, same bytes, in any company."""
+
+    @property
+    def identity(self) -> str:
+        """`Features.identity` of all that it makes: the same identity and the same files give the same features. Raises ModelMissing."""
+
+    @property
+    def batch(self) -> int:
+        """Studies that it takes at once; at least 1."""
 
     def encode(self, paths: Sequence[Path]) -> Features:
         """Read one series and encode it. Raises Unsupported (no volume, no lungs) or BadInput."""
+
+    def encode_many(self, studies: Sequence[Sequence[Path]]) -> Sequence[Features | Permanent]:
+        """One answer per study, in order: its features, or why it has none. Raises Transient or ModelMissing for all of them."""
 
     def save_features(self, features: Features, path: Path) -> None:
         """Write as safetensors, durable and byte-identical for the same features."""

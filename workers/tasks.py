@@ -6,6 +6,7 @@ from celery import shared_task
 
 from pipeline.flow.assemble import assemble as assemble_studies
 from pipeline.flow.deliver import deliver as deliver_reports
+from pipeline.flow.dose import dose as read_doses
 from pipeline.flow.draft import draft as draft_jobs
 from pipeline.flow.encode import encode as encode_jobs
 from pipeline.flow.sweep import sweep
@@ -15,9 +16,12 @@ from workers import wiring
 
 @shared_task(name=Step.ASSEMBLE.value)
 def assemble() -> None:
-    """Freeze the studies that have gone quiet."""
+    """Read the dose reports that have come, then freeze the studies that have gone quiet."""
     site = wiring.site()
-    again(Step.ASSEMBLE, assemble_studies(wiring.assembling(), site.batch, site.lease()))
+    try:
+        again(Step.ASSEMBLE, read_doses(wiring.dosing(), site.batch, site.lease()))
+    finally:  # no dose report keeps a study from its draft
+        again(Step.ASSEMBLE, assemble_studies(wiring.assembling(), site.batch, site.lease()))
 
 
 @shared_task(name=Step.ENCODE.value)

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
     from pipeline.dicom.archive import FileArchive
     from pipeline.dicom.listener import Listener
-    from pipeline.encoder.compact import CompactEncoder
+    from pipeline.encoder.series import SeriesEncoder
+    from pipeline.errors import Permanent
     from pipeline.flow.assemble import Assembling
     from pipeline.flow.deliver import Delivering
+    from pipeline.flow.dose import Dosing
     from pipeline.flow.draft import Drafting
     from pipeline.flow.encode import Encoding
     from pipeline.flow.sweep import Sweeping
@@ -195,6 +197,14 @@ def assembling() -> Assembling:
     return Assembling(store(), FilePhantomLedger(settings().phantom_ledger), bell(), patience(), room.min_slices, required)
 
 
+def dosing() -> Dosing:
+    """What the dose step works with."""
+    from pipeline.dicom.dose import read_dose
+    from pipeline.flow.dose import Dosing
+
+    return Dosing(store(), archive(), bell(), read_dose, settings().work.max_attempts)
+
+
 def patience() -> Patience:
     """How long a study is waited for."""
     room = settings().assemble
@@ -202,19 +212,38 @@ def patience() -> Patience:
 
 
 @lru_cache(maxsize=1)
-def compact_encoder() -> CompactEncoder:
+def image_encoder() -> SeriesEncoder:
     """The image encoder, loaded once. Raises ModelMissing."""
-    from pipeline.encoder.compact import WEIGHTS, CompactEncoder
+    from pipeline.encoder.choice import network
+    from pipeline.encoder.prepare import preparing
+    from pipeline.encoder.series import SeriesEncoder
 
-    return CompactEncoder.load(settings().encoder.weights or WEIGHTS)
+    return SeriesEncoder(network(settings().encoder), preparing(settings().imaging, real=settings().mode == "site"))
 
 
 class LazyEncoder:
     """The encoder, loaded when a job needs it: missing weights then fail that job with a sentence, and `ctreport retry` finds new ones."""
 
+    @property
+    def identity(self) -> str:
+        """What makes the features. Raises ModelMissing."""
+        return image_encoder().identity
+
+    @property
+    def batch(self) -> int:
+        """Studies at once; one while the weights are missing, so that a job is claimed and says so."""
+        try:
+            return image_encoder().batch
+        except ModelMissing:
+            return 1
+
     def encode(self, paths: Sequence[Path]) -> Features:
         """Read one series and encode it."""
-        return compact_encoder().encode(paths)
+        return image_encoder().encode(paths)
+
+    def encode_many(self, studies: Sequence[Sequence[Path]]) -> Sequence[Features | Permanent]:
+        """Read several series and encode them together; one answer each."""
+        return image_encoder().encode_many(studies)
 
     def save_features(self, features: Features, path: Path) -> None:
         """Write features; needs no weights."""
@@ -239,16 +268,29 @@ def encoding() -> Encoding:
 @lru_cache(maxsize=1)
 def drafting() -> Drafting:
     """What the draft task works with."""
+    from pipeline.dicom.dose_headers import read_header_dose
     from pipeline.drafting.embedded import EmbeddedDrafter
     from pipeline.drafting.parse import parse
     from pipeline.engine.checkpoint import PACKAGED
+    from pipeline.flow.dose import Estimating
     from pipeline.flow.draft import Drafting
 
     room = settings().draft
     deliver_as = () if settings().deliver.folder is None else ("markdown",)
     drafter = EmbeddedDrafter(room.weights or PACKAGED, room.k, room.max_tokens)
     return Drafting(
-        store(), archive(), LazyEncoder(), drafter, parse, bell(), site().clock, site().retry, settings().mode, room.department, deliver_as
+        store(),
+        archive(),
+        LazyEncoder(),
+        drafter,
+        parse,
+        bell(),
+        site().clock,
+        site().retry,
+        settings().mode,
+        room.department,
+        deliver_as,
+        Estimating(store(), archive(), read_header_dose),
     )
 
 
@@ -271,7 +313,7 @@ def warm(kind: str) -> None:
     """Load the model before the first task. A missing one is logged: each job then says so itself."""
     try:
         if kind == "encode":
-            compact_encoder()
+            image_encoder()
         elif kind == "draft":
             _ = drafting().drafter.phantom_only
     except ModelMissing as error:
@@ -280,13 +322,13 @@ def warm(kind: str) -> None:
 
 def migrate(database_url: str, reader_password: str | None = None) -> None:
     """Bring the schema to its newest revision, let the reader role log in where it has a password, and seed rules where there are none."""
-    from pipeline.rules.seed import seed_dose_rules, seed_terms
+    from pipeline.rules.seed import seed_dose_factors, seed_dose_rules, seed_guidance, seed_lexicon, seed_terms
     from pipeline.store.schema import migrate as upgrade
     from pipeline.store.seed import seed_rules
 
     configured = settings().store.reader_password
     upgrade(database_url, reader_password=configured.get_secret_value() if configured else reader_password)
-    seed_rules(database_url, seed_terms(), seed_dose_rules())
+    seed_rules(database_url, seed_terms(), seed_dose_rules(), seed_dose_factors(), seed_lexicon(), seed_guidance())
 
 
 def close() -> None:

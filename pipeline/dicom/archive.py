@@ -3,7 +3,7 @@
 incoming/                     files under way, locked by their writer; what a crash left is swept at start
 objects/ab/<sha256>.dcm       archived instances
 quarantine/ab/<sha256>.dcm    what could not be understood
-features/ab/<job id>.safetensors
+features/ab/<digest of the files>.<identity of the encoder>.safetensors   (older ones: features/ab/<job id>.safetensors)
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from uuid import UUID
 
 from pipeline.errors import BadInput, StorageFull
 from pipeline.model import Stored
@@ -74,9 +73,9 @@ class FileArchive:
             raise BadInput("a path leads out of the archive; paths are relative to its root and never climb above it")
         return path
 
-    def features_path(self, job_id: UUID) -> str:
-        """Archive-relative path where the features of a job belong; its folder exists."""
-        relative = f"{FEATURES}/{job_id.hex[:2]}/{job_id}.safetensors"
+    def features_path(self, identity: str, source: str) -> str:
+        """Archive-relative path of what an encoder (its identity) makes of some files (their digest); its folder exists."""
+        relative = f"{FEATURES}/{source[:2]}/{source}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}.safetensors"
         with _storage("written"):
             self._folder((self._root / relative).parent)
         return relative

@@ -26,6 +26,7 @@ KEYWORDS = (
     *("SpecificCharacterSet", "ImageType", "SOPClassUID", "SOPInstanceUID", "StudyDate", "AccessionNumber", "Modality", "StationName"),
     *("StudyDescription", "SeriesDescription", "PatientName", "PatientID", "IssuerOfPatientID", "PatientBirthDate", "PatientSex"),
     *("BodyPartExamined", "SliceThickness", "ConvolutionKernel", "StudyInstanceUID", "SeriesInstanceUID", "InstanceNumber"),
+    *("SeriesNumber", "AcquisitionNumber", "TemporalPositionIdentifier", "KVP", "ProtocolName", "ContrastBolusAgent", "ContrastBolusAgentSequence"),
     *("ImagePositionPatient", "ImageOrientationPatient", "SamplesPerPixel", "NumberOfFrames", "Rows", "Columns"),
     *("BitsAllocated", "BitsStored", "HighBit", "PhotometricInterpretation"),
     *("RequestedProcedureDescription", "RequestAttributesSequence", "ReasonForTheRequestedProcedure", "RequestedProcedurePriority"),
@@ -126,6 +127,11 @@ class Elements:
             return found
         self.flags.add(f"{flag}-unreadable")
         return None
+
+    def number(self, keyword: str, flag: str) -> float | None:
+        """One finite DS value."""
+        found = self.numbers(keyword, 1, flag)
+        return None if found is None else found[0]
 
     def unsigned(self, keyword: str) -> int | None:
         """A US value; also one written as UL."""

@@ -16,6 +16,7 @@ URGENT = frozenset({"STAT", "HIGH"})
 MONOCHROME = frozenset({"MONOCHROME1", "MONOCHROME2"})
 LONG_TEXT = 4096
 SHOWN = frozenset({"StudyDescription", "ReasonForTheRequestedProcedure", "RequestedProcedureDescription"})  # free text that people and prompts see
+UNNAMED = "对比剂"
 UNUSABLE = "cannot serve as a UID (over 64 characters, several values, a placeholder, or characters that no UID has)"
 NEXT = "mend the sender and send it again; the bytes are in quarantine"
 
@@ -36,7 +37,11 @@ def read_header(arrival: Arrival) -> Header:
         series_description=elements.text("SeriesDescription"),
         body_part=elements.text("BodyPartExamined", 64),
         kernel="\\".join(elements.strings("ConvolutionKernel"))[:64],
-        thickness_mm=(elements.numbers("SliceThickness", 1, "slice-thickness") or (None,))[0],
+        thickness_mm=elements.number("SliceThickness", "slice-thickness"),
+        series_number=elements.whole("SeriesNumber", "series-number"),
+        kvp=elements.number("KVP", "kvp"),
+        contrast_agent=_contrast_agent(elements),
+        protocol=elements.text("ProtocolName", 64),
         station=elements.text("StationName", 64),
         priority=Priority.STAT if elements.code("RequestedProcedurePriority").upper() in URGENT else Priority.ROUTINE,
         text_guess=not elements.guesses.isdisjoint(SHOWN),
@@ -71,6 +76,9 @@ def _instance(elements: Elements, arrival: Arrival) -> Instance:
         orientation=orientation,
         image_type=elements.strings("ImageType"),
         content=content_of(elements, sop_class),
+        frames=max(1, elements.whole("NumberOfFrames", "frames") or 1),  # stands before the functional groups, however long those are
+        acquisition=elements.whole("AcquisitionNumber", "acquisition"),
+        temporal=elements.whole("TemporalPositionIdentifier", "temporal-position"),
         flags=tuple(sorted(elements.flags)),
     )
 
@@ -114,6 +122,11 @@ def _patient(elements: Elements) -> Patient:
         sex=elements.code("PatientSex")[:1],
         name_charset=name.charset,
     )
+
+
+def _contrast_agent(elements: Elements) -> str:
+    """ContrastBolusAgent; UNNAMED where only the sequence of Enhanced CT says that one was given (PS3.3 C.7.6.4b); empty without."""
+    return elements.text("ContrastBolusAgent", 64) or (UNNAMED if len(elements.raw("ContrastBolusAgentSequence")) > 8 else "")
 
 
 def _indication(elements: Elements) -> str:

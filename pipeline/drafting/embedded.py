@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 RUNG = "embedded"
 DEPARTMENTS = ("radiology",)
-LIVE = "live"
+LIVE = "live"  # the use on a card that allows real studies
 
 
 class EmbeddedDrafter:
@@ -42,6 +42,7 @@ class EmbeddedDrafter:
         prompt = render(indication, features.array.shape[0])  # features.array: (N, D)
         with self._lock:
             engine = self._engine()
+            _check_width(features, engine.config.ct_feature_dim, engine.config.hidden_size, self._name(engine))
             made = engine.generate(prompt, features.array, schema=schema_text(), k=self._k, max_tokens=self._max_tokens)
             source = self._source(engine)
         if made.stop == "length":
@@ -65,5 +66,17 @@ class EmbeddedDrafter:
         return self._loaded
 
     def _source(self, engine: Engine) -> DraftSource:
-        name = str(engine.card.get("name") or self._folder.name)
-        return DraftSource(RUNG, name, engine.digest, engine.card.get("use") != LIVE)
+        return DraftSource(RUNG, self._name(engine), engine.digest, engine.card.get("use") != LIVE)
+
+    def _name(self, engine: Engine) -> str:
+        return str(engine.card.get("name") or self._folder.name)
+
+
+def _check_width(features: Features, columns: int, hidden: int, model: str) -> None:
+    """Encoder, projector and language model must fit, before anything is decoded."""
+    if features.array.shape[1] != columns:
+        raise ModelMissing(
+            f"encoder '{features.encoder}' gives features of {features.array.shape[1]} columns, the projector of model '{model}' takes {columns} and "
+            f"gives {hidden} (its hidden size); set CTREPORT_ENCODER_NAME and CTREPORT_DRAFT_WEIGHTS to a pair that was trained together, "
+            "then `ctreport retry`"
+        )

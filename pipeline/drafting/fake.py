@@ -37,9 +37,10 @@ class FakeDrafter:
 
 
 def report_of(features: Features) -> dict[str, Any]:
-    """A schema-valid report that names each candidate once."""
-    lesions = [_lesion(candidate) for candidate in features.candidates[:MAX_LESIONS]]
-    sides = frozenset(features.effusion)
+    """A schema-valid report that names each candidate once whose lobe and density are known."""
+    known = [candidate for candidate in features.candidates if candidate.lobe and candidate.density]
+    lesions = [_lesion(candidate) for candidate in known[:MAX_LESIONS]]
+    sides = frozenset(features.effusion or ())
     effusion = "双侧" if len(sides) > 1 else next((f"{side}侧" for side in sides), "无")
     named = [f"{item['侧别']}{item['肺叶']}{item['密度']}{item['类型']}，约{item['大小mm']}mm。" for item in lesions]
     named += [] if effusion == "无" else [f"{effusion}胸腔积液。"]

@@ -19,11 +19,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from pipeline.encoder.features import load_features, save_features
 from pipeline.encoder.net import SIZES, CompactNet, crops_at, peaks, places
+from pipeline.encoder.prepare import Prepared
 from pipeline.errors import ModelMissing
 from pipeline.imaging.canonical import SHAPE, SPACING_MM, Canonical, canonical
-from pipeline.imaging.volume import Acquisition, Volume, read_volume
+from pipeline.imaging.volume import Acquisition, Volume
 from pipeline.imaging.windows import ENCODER_WINDOWS
 from pipeline.model import Candidate, Features, Side
 
@@ -44,6 +44,9 @@ PROPOSAL, EFFUSION, GRID, CONDITION = range(4)
 PREPROCESSING = hashlib.sha256(repr((SHAPE, SPACING_MM, ENCODER_WINDOWS, MIN_SCORE, LOW_DOSE_MAS)).encode()).hexdigest()[:16]
 
 
+SliceOf = Callable[[NDArray[np.float64]], tuple[str, int] | None]  # a point (LPS, mm) → the slice that shows it
+
+
 class CompactEncoder:
     """One set of weights in memory. Deterministic: the same files give the same bytes."""
 
@@ -52,6 +55,10 @@ class CompactEncoder:
         self.card = card
         self.name = NAME
         self.version = version
+        self.preprocessing = PREPROCESSING
+        self.dim = DIM
+        self.batch = 1  # on a processor a study gains nothing from company
+        self.phantom_only = card.get("use") != LIVE
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -68,19 +75,23 @@ class CompactEncoder:
                 f"the encoder's weights in '{folder}' cannot be loaded ({type(error).__name__}); set CTREPORT_ENCODER_WEIGHTS to a folder with "
                 "compact.safetensors and card.json, or unset it for the packaged ones"
             ) from error
-        return cls(net, card, hashlib.sha256(weights.read_bytes()).hexdigest()[:16])
+        digest = hashlib.sha256(weights.read_bytes()).hexdigest()
+        if card.get("sha256", digest) != digest:
+            raise ModelMissing(
+                f"the encoder's weights in '{folder}' are not those of its card (sha256 {digest[:12]}…, card {str(card['sha256'])[:12]}…): a copy "
+                "was cut short or changed; copy the folder again, or unset CTREPORT_ENCODER_WEIGHTS for the packaged ones"
+            )
+        return cls(net, card, digest[:16])
 
-    def encode(self, paths: Sequence[Path]) -> Features:
-        """Read one series and encode it. Raises Unsupported (no volume, no lungs), UnreadableDicom or Permanent."""
-        return self.encode_volume(read_volume(paths))
+    def encode_prepared(self, studies: Sequence[Prepared]) -> list[Features]:
+        """One study after the other: a batch gains nothing on a CPU, and each gives the same bytes in any company."""
+        return [self._encode_one(study) for study in studies]
 
-    def encode_volume(self, volume: Volume) -> Features:
-        """Encode a volume that has been read already. Raises Unsupported where it holds no lungs."""
-        return self.encode_canonical(canonical(volume), volume.acquisition, lambda point: nearest_slice(volume, point), volume.flags)
+    def _encode_one(self, study: Prepared) -> Features:
+        volume = study.volume
+        return self.encode_canonical(canonical(volume, study.lungs), volume.acquisition, lambda point: nearest_slice(volume, point), study.flags)
 
-    def encode_canonical(
-        self, chest: Canonical, acquisition: Acquisition, slice_of: Callable[[NDArray[np.float64]], str | None], flags: tuple[str, ...] = ()
-    ) -> Features:
+    def encode_canonical(self, chest: Canonical, acquisition: Acquisition, slice_of: SliceOf, flags: tuple[str, ...] = ()) -> Features:
         """Encode a volume that is on the canonical grid already; `slice_of` names the slice nearest to a point (LPS, mm)."""
         windows = torch.from_numpy(np.stack([w.apply(chest.hu) for w in ENCODER_WINDOWS]))  # (3, Z, Y, X)
         with torch.inference_mode():
@@ -103,22 +114,14 @@ class CompactEncoder:
             candidates=_candidates(seen, points.double().numpy(), sides, slice_of),
             effusion=tuple(side for side, p in zip((Side.RIGHT, Side.LEFT), fluid.tolist(), strict=True) if p >= EFFUSION_AT),
             flags=flags,
-            phantom_only=self.card.get("use") != LIVE,
+            phantom_only=self.phantom_only,
         )
 
-    def save_features(self, features: Features, path: Path) -> None:
-        """Write as safetensors, durable and byte-identical for the same features."""
-        save_features(path, features)
 
-    def load_features(self, path: Path) -> Features:
-        """Features as `save_features` wrote them."""
-        return load_features(path)
-
-
-def nearest_slice(volume: Volume, point_mm: NDArray[np.float64]) -> str | None:
-    """SOP Instance UID of the slice nearest to a point (LPS, mm)."""
+def nearest_slice(volume: Volume, point_mm: NDArray[np.float64]) -> tuple[str, int]:
+    """SOP Instance UID and frame of the slice nearest to a point (LPS, mm)."""
     along = float((point_mm - np.asarray(volume.origin_mm)) @ volume.axes[0])
-    return volume.sop_uids[int(np.argmin(np.abs(volume.along_mm - along)))]
+    return volume.named(int(np.argmin(np.abs(volume.along_mm - along))))
 
 
 def _posteriors(heads: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -168,14 +171,13 @@ def _framed(kind: int, block: Tensor, count: int) -> Tensor:
     return tokens
 
 
-def _candidates(
-    seen: dict[str, Tensor], points: NDArray[np.float64], sides: list[Side], slice_of: Callable[[NDArray[np.float64]], str | None]
-) -> tuple[Candidate, ...]:
+def _candidates(seen: dict[str, Tensor], points: NDArray[np.float64], sides: list[Side], slice_of: SliceOf) -> tuple[Candidate, ...]:
     """Proposals above the floor, numbered from 1 in the order of their tokens."""
     found = []
     for row, (point, side) in enumerate(zip(points, sides, strict=True)):
         if (score := float(seen["lesion"][row, 0])) < MIN_SCORE:
             break
+        slice_sop_uid, slice_frame = slice_of(point) or (None, 1)
         found.append(
             Candidate(
                 index=row + 1,
@@ -186,7 +188,8 @@ def _candidates(
                 density=DENSITIES[int(seen["density"][row].argmax())],
                 size_mm=round(float(seen["size"][row, 0]), 1),
                 score=round(score, 4),
-                slice_sop_uid=slice_of(point),
+                slice_sop_uid=slice_sop_uid,
+                slice_frame=slice_frame,
             )
         )
     return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import struct
@@ -11,13 +12,15 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from pipeline.errors import BadInput, StorageFull
-from pipeline.model import Candidate, Features, Side
+from pipeline.model import Candidate, Features, Frame, Side
 
-FORMAT = "ctreport-features-1"
+FORMAT = "ctreport-features-2"
+OLDER = ("ctreport-features-1",)  # without what a volume shows
 
 
 def save_features(path: Path, features: Features) -> None:
@@ -50,26 +53,48 @@ def load_features(path: Path) -> Features:
         with safe_open(path, framework="numpy") as file:
             array = file.get_tensor("features")
             raw = json.loads((file.metadata() or {})["ctreport"])
-    except (OSError, SafetensorError, KeyError, ValueError, struct.error) as error:
+        return _features(raw, array)
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError, AttributeError, struct.error) as error:
         raise BadInput(f"a features file cannot be read ({type(error).__name__}); `ctreport retry` encodes the study again") from error
-    if raw.get("format") != FORMAT:
+
+
+def _features(raw: dict[str, Any], array: NDArray[np.float32]) -> Features:
+    if raw.get("format") not in (FORMAT, *OLDER):
         raise BadInput(f"a features file has format '{raw.get('format')}', this version reads '{FORMAT}'; `ctreport retry` encodes the study again")
+    if raw.get("sha256", (found := _digest(array))) != found:
+        raise BadInput("a features file holds other numbers than were written (SHA-256 differs); `ctreport retry` encodes the study again")
     return Features(
         array=array,
         encoder=raw["encoder"],
         version=raw["version"],
         preprocessing=raw["preprocessing"],
         candidates=tuple(_candidate(c) for c in raw["candidates"]),
-        effusion=tuple(Side(side) for side in raw["effusion"]),
+        effusion=None if raw["effusion"] is None else tuple(Side(side) for side in raw["effusion"]),
         flags=tuple(raw["flags"]),
         phantom_only=bool(raw["phantom_only"]),
+        source=raw.get("source", ""),
+        covers=tuple(raw.get("covers", ())),
+        contrast=raw.get("contrast"),
+        noise_hu=raw.get("noise_hu"),
+        denoised=bool(raw.get("denoised")),
+        key_slices=tuple((str(uid), int(frame)) for uid, frame in raw.get("key_slices", ())),
+        frame=_frame(raw.get("frame")),
     )
 
 
 def _header(features: Features) -> str:
     fields: dict[str, Any] = asdict(features)
     del fields["array"]
-    return json.dumps({"format": FORMAT, **fields}, ensure_ascii=False, sort_keys=True)
+    return json.dumps({"format": FORMAT, "sha256": _digest(features.array), **fields}, ensure_ascii=False, sort_keys=True)
+
+
+def _digest(array: NDArray[np.float32]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array, dtype=np.float32).tobytes()).hexdigest()
+
+
+def _frame(raw: dict[str, Any] | None) -> Frame | None:
+    """None in features from before it was kept: they cannot be compared by position."""
+    return None if raw is None else Frame(**raw | {"lungs_mm": tuple(raw["lungs_mm"])})
 
 
 def _candidate(raw: dict[str, Any]) -> Candidate:

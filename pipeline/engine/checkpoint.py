@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pipeline.engine.config import ModelConfig
 from pipeline.engine.model import Model
-from pipeline.engine.names import from_official, to_official
+from pipeline.engine.names import FIRST, PROJECTOR, from_official, to_official
 from pipeline.engine.tokenizer import TextTokenizer, tokenizer_config
 from pipeline.errors import ModelMissing
 
@@ -93,6 +93,7 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
 
 def _fitting(tensors: Mapping[str, Tensor], config: ModelConfig, wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The model's state, after every name, shape and value has been looked at."""
+    _check_projector(tensors, config)
     state = from_official(tensors, config, wanted)
     missing = sorted(set(wanted) - set(state))
     mtp = f"model.layers.{config.num_hidden_layers}."
@@ -107,6 +108,22 @@ def _fitting(tensors: Mapping[str, Tensor], config: ModelConfig, wanted: Mapping
         if not bool(torch.isfinite(tensor).all()):
             raise ModelMissing(f"'{name}' holds NaN or infinite values; the weights are damaged: copy or train them again")
     return state
+
+
+def _check_projector(tensors: Mapping[str, Tensor], config: ModelConfig) -> None:
+    """The projector stands between an encoder and the language model: say which of the two does not fit, and by which numbers."""
+    found = next((kind for kind, name in FIRST.items() if name in tensors), None)
+    if found is None:
+        raise ModelMissing(f"{WEIGHTS} has no {PROJECTOR}*, which takes the encoder's features; use a checkpoint with its projector")
+    if found != config.ct_projector_type:
+        raise ModelMissing(f"the projector in {WEIGHTS} is {found}, config.json says {config.ct_projector_type}; they belong to different models")
+    hidden, columns = tensors[FIRST[found]].shape
+    if (columns, hidden) != (config.ct_feature_dim, config.hidden_size):
+        raise ModelMissing(
+            f"the projector in {WEIGHTS} takes features of {columns} columns and gives {hidden}, config.json asks for {config.ct_feature_dim} from "
+            f"the encoder (ct_feature_dim) and {config.hidden_size} for the language model (hidden_size); "
+            "config and weights belong to different models"
+        )
 
 
 def _check_vocabulary(config: ModelConfig, tokenizer: TextTokenizer) -> None:

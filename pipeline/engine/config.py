@@ -6,11 +6,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pipeline.errors import ModelMissing
 
 ARCHITECTURE = "DeepseekV3ForCausalLM"
+Projector = Literal["linear", "mlp"]
+PROJECTORS: tuple[Projector, ...] = ("linear", "mlp")
+PROJECTOR_KEY = "ct_projector_type"  # absent from config.json: linear
 
 # keys that other engines read and that have one legal value here
 FIXED: Mapping[str, object] = {
@@ -33,7 +36,7 @@ FIXED: Mapping[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """Official keys under their official names, and two of ours (`ct_*`)."""
+    """Official keys under their official names, and three of ours (`ct_*`)."""
 
     vocab_size: int
     ct_feature_dim: int  # D of the encoder's (N, D) features
@@ -59,6 +62,7 @@ class ModelConfig:
     max_position_embeddings: int = 2048
     rope_theta: float = 10000.0
     rms_norm_eps: float = 1e-6
+    ct_projector_type: Projector = "linear"  # how a feature row becomes an embedding
 
     @property
     def latent_dim(self) -> int:
@@ -87,7 +91,10 @@ class ModelConfig:
     def to_json(self) -> str:
         """The text of `config.json`: official keys, fixed keys, yarn with factor 1."""
         heads = {"num_key_value_heads": self.num_attention_heads}
-        return json.dumps({**FIXED, **asdict(self), **heads, "rope_scaling": self.yarn}, ensure_ascii=False, indent=2) + "\n"
+        own = asdict(self)
+        if self.ct_projector_type == "linear":
+            del own[PROJECTOR_KEY]  # the file is then the same as before there was a choice
+        return json.dumps({**FIXED, **own, **heads, "rope_scaling": self.yarn}, ensure_ascii=False, indent=2) + "\n"
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -100,7 +107,7 @@ class ModelConfig:
             raise ModelMissing(f"config.json is not valid JSON ({error}); export the checkpoint again") from None
         _refuse_others(raw)
         known = {f.name: raw[f.name] for f in fields(cls) if f.name in raw}
-        missing = [f.name for f in fields(cls) if f.name not in raw]
+        missing = [f.name for f in fields(cls) if f.name not in raw and f.name != PROJECTOR_KEY]
         if missing:
             raise ModelMissing(f"config.json lacks {', '.join(missing)}; export the checkpoint again")
         return cls(**known)
@@ -110,6 +117,8 @@ def _refuse_others(raw: Mapping[str, Any]) -> None:
     for key, value in FIXED.items():
         if key != "torch_dtype" and raw.get(key, value) != value:
             raise ModelMissing(f"config.json has {key} = {raw[key]!r}; this engine runs only {value!r}: choose another model")
+    if (projector := raw.get(PROJECTOR_KEY, PROJECTORS[0])) not in PROJECTORS:
+        raise ModelMissing(f"config.json has {PROJECTOR_KEY} = {projector!r}; this engine knows {' and '.join(PROJECTORS)}: choose another model")
     factor = (raw.get("rope_scaling") or {}).get("factor", 1.0)
     if factor != 1.0:
         raise ModelMissing(f"config.json asks for rope_scaling factor {factor}; this engine runs only factor 1: choose another model")

@@ -83,8 +83,9 @@ class Engine:
             return None
         if features.ndim != 2 or features.shape[1] != self.config.ct_feature_dim:
             raise BadInput(
-                f"features have shape {features.shape}, the model takes (N, {self.config.ct_feature_dim}); "
-                "encoder and language model belong to different generations: encode the study again"
+                f"features have shape {features.shape}, the projector takes (N, {self.config.ct_feature_dim}) and gives "
+                f"{self.config.hidden_size} columns; "
+                "encoder and language model were not trained for each other: encode the study again with the model's encoder"
             )
         rows = torch.from_numpy(features.astype("float32")).unsqueeze(0)  # (1, N, D)
         if not bool(torch.isfinite(rows).all()):

@@ -21,15 +21,34 @@ class Stack(nn.Module):
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
 
+class MlpProjector(nn.Module):
+    """Two layers with a GELU between them and biases, as LLaVA 1.5 has it (Liu et al. 2023, "Improved Baselines with Visual Instruction Tuning")."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.linear_1 = nn.Linear(config.ct_feature_dim, config.hidden_size)
+        self.linear_2 = nn.Linear(config.hidden_size, config.hidden_size)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(B, N, D) → (B, N, hidden)."""
+        out: Tensor = self.linear_2(nn.functional.gelu(self.linear_1(features)))
+        return out
+
+
+def projector(config: ModelConfig) -> nn.Module:
+    """What turns a feature row (D) into an embedding (hidden)."""
+    return MlpProjector(config) if config.ct_projector_type == "mlp" else linear(config.ct_feature_dim, config.hidden_size)
+
+
 class Model(nn.Module):
-    """DeepSeek-V3 with one MTP layer and a linear projector for CT features."""
+    """DeepSeek-V3 with one MTP layer and a projector for CT features."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
         self.model = Stack(config)
         self.lm_head = linear(config.hidden_size, config.vocab_size)
-        self.ct_projector = linear(config.ct_feature_dim, config.hidden_size)
+        self.ct_projector = projector(config)
         self.cos: Tensor
         self.sin: Tensor
         cos, sin = angles(config, config.max_position_embeddings)

@@ -10,6 +10,8 @@ from torch import Tensor
 from pipeline.engine.config import ModelConfig
 
 PARTS = ("gate_proj", "up_proj")
+PROJECTOR = "ct_projector."  # ours, beside the published names
+FIRST = {"linear": f"{PROJECTOR}weight", "mlp": f"{PROJECTOR}linear_1.weight"}  # (hidden, D) of each type
 
 
 def to_official(state: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:

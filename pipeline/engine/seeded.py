@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from pipeline.engine.checkpoint import save
-from pipeline.engine.config import ModelConfig
+from pipeline.engine.config import ModelConfig, Projector
 from pipeline.engine.model import Model
 from pipeline.engine.tokenizer import TextTokenizer, build
 
@@ -40,7 +40,7 @@ def seeded_model(config: ModelConfig, tokenizer: TextTokenizer, seed: int = 0) -
     return model.eval().requires_grad_(False)
 
 
-def tiny_config(tokenizer: TextTokenizer, feature_dim: int) -> ModelConfig:
+def tiny_config(tokenizer: TextTokenizer, feature_dim: int, projector: Projector = "linear") -> ModelConfig:
     """Two main layers and the MTP layer, 64 wide."""
     return ModelConfig(
         vocab_size=tokenizer.size,
@@ -60,12 +60,13 @@ def tiny_config(tokenizer: TextTokenizer, feature_dim: int) -> ModelConfig:
         qk_rope_head_dim=8,
         v_head_dim=16,
         n_routed_experts=4,
+        ct_projector_type=projector,
     )
 
 
-def write_seeded_checkpoint(folder: Path, *, feature_dim: int, seed: int = 0, words: Iterable[str] = WORDS) -> str:
+def write_seeded_checkpoint(folder: Path, *, feature_dim: int, seed: int = 0, words: Iterable[str] = WORDS, projector: Projector = "linear") -> str:
     """Write a `test-only` checkpoint with random weights into `folder` and return its digest."""
     tokenizer = TextTokenizer(build(words))
-    model = seeded_model(tiny_config(tokenizer, feature_dim), tokenizer, seed)
+    model = seeded_model(tiny_config(tokenizer, feature_dim, projector), tokenizer, seed)
     card = {"name": "seeded", "use": "test-only", "seed": seed}
     return save(folder, model, tokenizer, card, "# Seeded weights\n\nRandom weights for tests. They know nothing and never draft a report.\n")

@@ -37,7 +37,7 @@ def mirrored(volume: Volume, truth: Truth) -> tuple[Volume, Truth]:
     """The mirror image of a patient: left and right change places in the pixels and in the truth, x changes its sign."""
     lesions = tuple(_mirrored(lesion) for lesion in truth.lesions)
     effusion = frozenset(OTHER[side] for side in truth.effusion)
-    return replace(volume, hu=np.ascontiguousarray(volume.hu[:, :, ::-1])), replace(truth, lesions=lesions, effusion=effusion)
+    return replace(volume, hu=np.ascontiguousarray(volume.hu.astype(np.float32)[:, :, ::-1])), replace(truth, lesions=lesions, effusion=effusion)
 
 
 def _mirrored(lesion: Lesion) -> Lesion:

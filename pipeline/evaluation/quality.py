@@ -10,6 +10,8 @@ from pipeline.drafting.prompt import NOT_GIVEN, render
 from pipeline.drafting.schema import schema_text
 from pipeline.encoder.compact import WEIGHTS as ENCODER_WEIGHTS
 from pipeline.encoder.compact import CompactEncoder
+from pipeline.encoder.prepare import preparing
+from pipeline.encoder.series import SeriesEncoder
 from pipeline.engine.checkpoint import PACKAGED
 from pipeline.engine.generate import Engine
 from pipeline.evaluation.cases import Case, mirrored, phantom_volume
@@ -17,6 +19,7 @@ from pipeline.evaluation.figures import figures
 from pipeline.evaluation.score import Score, match, parse_report, score
 from pipeline.imaging.volume import Volume
 from pipeline.model import Features
+from pipeline.settings import ImagingSettings
 from pipeline.training.phantom import Truth
 
 Encode = Callable[[Volume], Features]
@@ -30,8 +33,8 @@ def evaluate_packaged(n: int, seed: int, k: int) -> dict[str, Any]:
 
 
 def compact_encoder(folder: Path) -> Encode:
-    """Encoding with the compact encoder of a weights folder. Raises ModelMissing."""
-    return CompactEncoder.load(folder).encode_volume
+    """Encoding with the compact encoder of a weights folder, prepared as a site without settings does. Raises ModelMissing."""
+    return SeriesEncoder(CompactEncoder.load(folder), preparing(ImagingSettings())).encode_volume
 
 
 def engine_drafter(folder: Path, k: int) -> Draft:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.model import Generation
 
 SEVERITY = {"block": "⛔ 须处理", "flag": "⚠ 请核对", "replaced": "✎ 已替换"}  # most urgent first
+RESOLVED = "☑ 已说明"
 COLUMNS = ("候选", "类型", "侧别", "肺叶", "密度", "大小 mm")
 FIELDS = ("candidate", "kind", "side", "lobe", "density", "size_mm")
 NONE = "—"
+SCORED = 12  # series or parts of one that are listed, best first
 _MARKUP = re.compile(r"[\\`*|<>\[\]]|~(?=~)|(?<=~)~|^#")
 _NEXT_NUMBER = re.compile(r"(?<=[。；])(?=\d{1,2}[.、] ?\D)")
+_SENTENCE = re.compile(r"[^。；！!？?\n]*(?:[。；！!？?\n]+\s*|\Z)")
 WITHDRAWN = "本检查已撤回，此前的 AI 草稿作废"
 NO_WATERMARK = "（已由医师签发）"
 
@@ -29,7 +32,7 @@ def draft_markdown(shown: Mapping[str, Any]) -> str:
         *(_section(name, text, draft["flags"]) for name, text in draft["sections"].items()),
         _findings(draft["findings"]),
         _source(draft),
-        _series(shown.get("series", {})),
+        series_markdown(shown.get("series", {})),
         mark,
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
@@ -64,21 +67,43 @@ def _flags(flags: Sequence[Mapping[str, Any]]) -> str:
     """Every hit in one line, most urgent first."""
     if not flags:
         return "质检：无提示"
-    order = list(SEVERITY)
-    ranked = sorted(flags, key=lambda flag: order.index(flag["severity"]))
-    counts = "，".join(f"{SEVERITY[name]} {n}" for name in order if (n := sum(flag["severity"] == name for flag in flags)))
-    lines = [f"- {SEVERITY[flag['severity']]}〔{flag['section']}〕{_inline(flag['message'])}" for flag in ranked]
+    order = [SEVERITY["block"], RESOLVED, SEVERITY["flag"], SEVERITY["replaced"]]
+    ranked = sorted(flags, key=lambda flag: order.index(_mark(flag)))
+    counts = "，".join(f"{mark} {n}" for mark in order if (n := sum(_mark(flag) == mark for flag in flags)))
+    lines = [f"- {_mark(flag)}〔{flag['section']}〕{_inline(flag['message'])}{_answer(flag)}" for flag in ranked]
     return "\n".join([f"质检：{counts}", "", *lines])
 
 
+def _mark(flag: Mapping[str, Any]) -> str:
+    return RESOLVED if flag.get("resolved_at") else SEVERITY[flag["severity"]]
+
+
+def _answer(flag: Mapping[str, Any]) -> str:
+    """Who answers for what blocked, and why."""
+    return f"（{_inline(flag['resolved_by'])}：{_inline(flag['resolution'])}）" if flag.get("resolved_at") else ""
+
+
 def _section(name: str, text: str, flags: Sequence[Mapping[str, Any]]) -> str:
-    """One section, each numbered statement on its own line; a blocked one is struck through."""
-    blocked = any(flag["severity"] == "block" and flag["section"] == name for flag in flags)
+    """One section, each numbered statement on its own line; sentences that are blocked are struck through."""
     if not text.strip():
         return f"## {name}\n\n（空）"
-    paragraphs = [_inline(line.strip()) for line in _NEXT_NUMBER.sub("\n", text).splitlines() if line.strip()]
-    body = [f"~~{line}~~" for line in paragraphs] if blocked else paragraphs
-    return f"## {name}\n\n" + "  \n".join(body)
+    body = "".join(_pieces(text, [flag for flag in flags if flag["section"] == name and _blocks(flag)]))
+    return f"## {name}\n\n" + "  \n".join(line.strip() for line in body.splitlines() if line.strip())
+
+
+def _blocks(flag: Mapping[str, Any]) -> bool:
+    """Nobody has answered for it yet."""
+    return flag["severity"] == "block" and not flag.get("resolved_at")
+
+
+def _pieces(text: str, blocking: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Sentences with what stands between them; one that a hit which blocks touches is struck through, by a hit without a span each is."""
+    numbered = {found.start() for found in _NEXT_NUMBER.finditer(text)}
+    for found in _SENTENCE.finditer(text):
+        words = found[0].rstrip()
+        struck = any(flag["end"] == 0 or (flag["start"] < found.end() and found.start() < flag["end"]) for flag in blocking)
+        line = "\n" if found.start() in numbered else ""
+        yield line + (f"~~{_inline(words)}~~" if struck and words else _inline(words)) + found[0][len(words) :]
 
 
 def _findings(findings: Sequence[Mapping[str, Any]]) -> str:
@@ -100,11 +125,31 @@ def _source(draft: Mapping[str, Any]) -> str:
     )
 
 
-def _series(series: Mapping[str, Any]) -> str:
-    """How many series were read, and why the others were not. Series are counted, not named: UIDs help nobody who reads."""
+def series_markdown(series: Mapping[str, Any]) -> str:
+    """Which series was read and why, and why each other one was not. Series go by their number: UIDs help nobody who reads."""
     refused = series.get("refused", ())
-    reasons = "；".join(dict.fromkeys(_inline(str(one["reason"])) for one in refused))
-    return f"序列：采用 {len(series.get('chosen', ()))} 个，未采用 {len(refused)} 个" + (f"（{reasons}）" if reasons else "")
+    head = f"序列：采用 {len(series.get('chosen', ()))} 个，未采用 {len(refused)} 个"
+    scores = series.get("scores") or ()
+    if not scores:  # of a job assembled before scores were kept
+        reasons = "；".join(dict.fromkeys(_inline(str(one["reason"])) for one in refused))
+        return head + (f"（{reasons}）" if reasons else "")
+    more = [f"- 另有 {len(scores) - SCORED} 个序列或分组未采用"] if len(scores) > SCORED else []
+    return "\n".join([head, "", *(f"- {_scored(one)}" for one in scores[:SCORED]), *more])
+
+
+def _scored(one: Mapping[str, Any]) -> str:
+    """One series, or one stack of it, in a line."""
+    name = "".join(
+        (
+            "序列" if one["number"] is None else f"第 {one['number']} 序列",
+            f"「{_inline(one['description'])}」" if one["description"] else "",
+            f"（{_inline(one['stack'])}）" if one["stack"] else "",
+        )
+    )
+    if one["refusal"]:
+        return f"未采用 {name}：{_inline(one['refusal'])}"
+    parts = "，".join(f"{_inline(part['reason'])} {part['points']:+d}" for part in one["parts"])
+    return f"**采用** {name}，{one['images']} 幅，{one['score']} 分：{parts}"
 
 
 def _cell(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from uuid import UUID
@@ -10,7 +11,7 @@ from uuid import UUID
 from pipeline import log, metrics
 from pipeline.flow.choose import choose_series, unsupported_because
 from pipeline.flow.complete import judge, with_series
-from pipeline.model import Evidence, JobState, Patience, RequiredSeries, Step, Study, Verdict, VerdictKind
+from pipeline.model import ChoiceRule, Evidence, JobState, Patience, RequiredSeries, SeriesChoice, Step, Study, Verdict, VerdictKind
 from pipeline.ports import Doorbell, Lease, PhantomLedger, Store
 
 logger = log.get(__name__)
@@ -47,6 +48,7 @@ def _assemble_one(ports: Assembling, study: Study, lease: Lease) -> str:
     started = perf_counter()
     with ports.store.begin() as work:
         evidence = with_series(work.studies.evidence(study), study, ports.required, ports.min_slices)
+        rules = work.studies.choice_rules()
     verdict = judge(evidence, ports.patience)
     metrics.VERDICTS.labels("forced" if verdict.forced else verdict.kind.value).inc()
     if evidence.rejected and not any(image.rows for series in study.series for image in series.instances):
@@ -54,7 +56,7 @@ def _assemble_one(ports: Assembling, study: Study, lease: Lease) -> str:
     elif verdict.kind is VerdictKind.WAIT:
         outcome = _postpone(ports, study, verdict, lease)
     else:
-        outcome = _freeze(ports, study, verdict)
+        outcome = _freeze(ports, study, verdict, rules)
     seconds = perf_counter() - started
     metrics.STEPS.labels(Step.ASSEMBLE, "done" if outcome == JobState.READY else outcome).inc()
     metrics.STEP_SECONDS.labels(Step.ASSEMBLE).observe(seconds)
@@ -77,8 +79,8 @@ def _postpone(ports: Assembling, study: Study, verdict: Verdict, lease: Lease) -
     return WAIT
 
 
-def _freeze(ports: Assembling, study: Study, verdict: Verdict) -> str:
-    choice = choose_series(study, ports.min_slices)
+def _freeze(ports: Assembling, study: Study, verdict: Verdict, rules: Sequence[ChoiceRule]) -> str:
+    choice = choose_series(study, ports.min_slices, rules)
     reason = unsupported_because(choice)
     is_phantom = ports.phantoms.holds_all([i.sop_uid for series in study.series for i in series.instances])
     read = sum(len(series.instances) for series in choice.chosen)
@@ -86,13 +88,22 @@ def _freeze(ports: Assembling, study: Study, verdict: Verdict) -> str:
         job_id: UUID | None = work.studies.freeze(study, choice, is_phantom, reason, verdict)
         if job_id is None:
             return UNCHANGED
-        detail = {"verdict": verdict.kind.value, "region": choice.region, "read": str(read), "refused": str(len(choice.refused))}
+        detail = {"verdict": verdict.kind.value, "region": choice.region, "read": str(read), "refused": str(len(choice.refused)), **scored(choice)}
         work.audit.append(Step.ASSEMBLE.value, study_id=study.id, job_id=job_id, actor=SYSTEM, **(detail | counted(verdict.evidence)))
         if verdict.forced:
             work.audit.append(f"{Step.ASSEMBLE.value}_forced", study_id=study.id, job_id=job_id)
         if reason is not None:
             work.audit.append(JobState.UNSUPPORTED.value, study_id=study.id, job_id=job_id)
     return (JobState.READY if reason is None else JobState.UNSUPPORTED).value
+
+
+def scored(choice: SeriesChoice) -> dict[str, str]:
+    """Which series won and by which points, as the trail keeps it: numbers, nothing of the patient."""
+    best = next((one for one in choice.scores if not one.refusal), None)
+    if best is None:
+        return {}
+    number = {} if best.number is None else {"series": str(best.number)}
+    return {**number, "score": str(best.score), "parts": " ".join(f"{part.rule}:{part.points}" for part in best.parts)}
 
 
 def counted(evidence: Evidence) -> dict[str, str]:

@@ -3,28 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from pipeline import metrics
-from pipeline.model import Candidate, CheckContext, Checked, Report
+from pipeline.model import Candidate, CheckContext, Checked, Features, Report, RuleSet
 from pipeline.ports import Rules
 from pipeline.rules.checks import run
 from pipeline.rules.dose import months_before
 
 
-def check(rules: Rules, report: Report, study_id: UUID, candidates: Sequence[Candidate], indication: str) -> Checked:
-    """The report under the rules in force, with the patient's doses of the longest window before the examination."""
+def check(
+    rules: Rules,
+    report: Report,
+    study_id: UUID,
+    candidates: Sequence[Candidate],
+    indication: str,
+    features: Features | None = None,
+    department: str = "radiology",
+) -> Checked:
+    """The report of a drafter under the rules in force, with what the store knows of the patient (doses of the longest window before the examination,
+    earlier examinations, age, sex) and what the images show."""
     ruleset = rules.current()
-    day = rules.study_date(study_id)
-    since = months_before(day, max((rule.window_months for rule in ruleset.dose), default=0))
-    context = CheckContext(
-        study_date=day,
-        doses=rules.doses(study_id, since, day) if ruleset.dose else (),
-        doses_missing=rules.studies_without_dose(study_id, since, day) if ruleset.dose else 0,
-        candidates=tuple(candidates),
-        indication=indication,
-    )
+    context = replace(dose_context(rules, ruleset, study_id), candidates=tuple(candidates), indication=indication)
+    context = replace(context, sex=rules.sex(study_id), structured=True, department=department)
+    context = with_priors(rules, _with_features(context, features), study_id)
     checked = run(report, ruleset, context)
     for hit in checked.hits:
         metrics.RULE_HITS.labels(hit.rule, hit.severity).inc()
     return checked
+
+
+def with_priors(rules: Rules, context: CheckContext, study_id: UUID) -> CheckContext:
+    """What is known of the patient's earlier examinations."""
+    priors = rules.priors(study_id, context.study_date)
+    return replace(context, priors=priors, has_prior=bool(priors), age_years=rules.age_years(study_id))
+
+
+def _with_features(context: CheckContext, features: Features | None) -> CheckContext:
+    """What the images themselves show."""
+    if features is None:
+        return context
+    return replace(context, covers=features.covers, contrast=features.contrast, frame=features.frame, effusion=features.effusion)
+
+
+def dose_context(rules: Rules, ruleset: RuleSet, study_id: UUID) -> CheckContext:
+    """What the dose rules look at: the examination's date, and the patient's doses of the longest window before it."""
+    day = rules.study_date(study_id)
+    if not ruleset.dose:
+        return CheckContext(day)
+    since = months_before(day, max(rule.window_months for rule in ruleset.dose))
+    missing = rules.studies_without_dose(study_id, since, day)
+    doses, age = rules.doses(study_id, since, day), rules.age_years(study_id)
+    return CheckContext(day, doses=doses, doses_missing=len(missing), missing_dates=missing, age_years=age)

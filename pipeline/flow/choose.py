@@ -1,21 +1,23 @@
-"""Which series of a study is read, and why each other one is not."""
+"""Which series of a study is read, and why each other one is not. `scores` says what the rules are, `stacks` what a series holds."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from pipeline.flow.places import normal, places
-from pipeline.model import Instance, Series, SeriesChoice, Study
+from pipeline import geometry
+from pipeline.flow.places import along, by_place, places
+from pipeline.flow.regions import CHEST, REGION_NAMES, elsewhere, names_chest, region_of
+from pipeline.flow.scores import NAMES, Seen, parts
+from pipeline.flow.stacks import CT_IMAGE, MULTI_FRAME, Stack, is_placed, kinds_of, stacks
+from pipeline.model import ChoiceRule, Instance, RuleEffect, ScorePart, Series, SeriesChoice, SeriesScore, Study
 
-CHEST = "chest"
-CT_IMAGE = "1.2.840.10008.5.1.4.1.1.2"
-AXIAL_COSINE = 0.85  # |z| of the slice normal: up to 31° of gantry tilt; coronal and sagittal have 0
-SAME_COSINE = 1e-2
+PREFERRED = 1000  # points: before every series that no such rule fits
+NAMED = 3  # rules that are named where one series was better than another
 # SOP class prefix → why it is not read; the first match counts.
 NOT_CT: Mapping[str, str] = {
-    "1.2.840.10008.5.1.4.1.1.2.": "多帧增强 CT，目前只读单帧 CT 序列",
     "1.2.840.10008.5.1.4.1.1.7": "二次捕获图像，不是原始 CT",
     "1.2.840.10008.5.1.4.1.1.88.67": "剂量报告，不含图像",
     "1.2.840.10008.5.1.4.1.1.88.76": "剂量报告，不含图像",
@@ -26,47 +28,68 @@ NOT_CT: Mapping[str, str] = {
     "1.2.840.10008.5.1.4.1.1.66": "分割、配准或原始数据，不是 CT 图像",
     "1.2.840.10008.5.1.4.1.1.104": "封装文档，不含图像",
 }
-REFORMATS = frozenset({"MPR", "MIP", "MINIP", "VRT", "CPR", "3D", "REFORMATTED", "PROJECTION IMAGE", "PERFUSION", "DOSE_INFO", "REF_SURVIEW"})
-# What the words of a header say about the region. Chest counts wherever it is named, also beside others.
-CHEST_WORDS = re.compile(r"chest|thora|\b(lungs?|pulmonary|hrct|tap|cap|whole ?body)\b|胸|肺|全身")
-REGION_WORDS: Mapping[str, re.Pattern[str]] = {
-    "head": re.compile(r"\bhead(?! ?first)|brain|skull|cranial|sinus|\b(orbits?|temporal|ears?|iac|facial?|jaw|dental)\b|头|颅|脑|眼|鼻|耳|颌|牙"),
-    "neck": re.compile(r"\b(neck|cervical|larynx|thyroid)\b|颈|喉|甲状腺"),
-    "abdomen": re.compile(r"abdom|\b(abd|liver|pancreas|kidneys?|renal|colon|colonography|urinary|adrenal)\b|腹|肝|胰|肾|结肠|泌尿"),
-    "pelvis": re.compile(r"pelvi|\b(bladder|prostate|uterus)\b|盆|膀胱|前列腺|子宫"),
-    "spine": re.compile(r"spine|lumbar|\bsacrum\b|脊柱|腰椎|骶"),
-    "limb": re.compile(r"extremity|\b(leg|knee|ankle|foot|hip|femur|hand|wrist|elbow|shoulder|arm)\b|肢|膝|踝|髋|股骨|腕|肘|肩|(?<!不)足|手(?!术)"),
-}
-REGION_NAMES: Mapping[str, str] = {"head": "头部", "neck": "颈部", "abdomen": "腹部", "pelvis": "盆腔", "spine": "脊柱", "limb": "四肢"}
+LOCALIZER, DOSE_PAGE, REFORMAT = "定位像", "剂量信息页，不是 CT 图像", "重组或后处理图像，不是原始轴位"
+REFORMATS = frozenset({"MPR", "CPR", "CURVED_MPR", "REFORMATTED", "RESAMPLED"})
+# No slices with CT values whatever a site prefers (PS3.3 C.8.2.1.1.1, C.8.15.3.1, C.8.16.1.4).
+NO_SLICES = frozenset(
+    {
+        *("MIP", "MINIP", "MAX_IP", "MIN_IP", "MAXIMUM", "MINIMUM", "PROJECTION IMAGE", "VRT", "3D", "VOLUME_RENDER", "SURFACE_RENDER"),
+        *("REF_SURVIEW", "PERFUSION", "TTP", "CBF", "CBV", "MTT", "RCBF", "RCBV", "PARAMETRIC MAP", "QUANTITY", "SUBTRACTION", "STD_DEVIATION"),
+        *("MATERIAL_REMOVED", "EFF_ATOMIC_NUM", "DOSE_INFO", "DOSE REPORT", "DOSE", "SCREEN SAVE", "SCREENSAVE"),
+    }
+)
 
 
-def choose_series(study: Study, min_slices: int) -> SeriesChoice:
-    """The one axial CT series to read, and why each other one is not. Without one, `chosen` is empty and `region` says what was scanned."""
-    refused: list[tuple[str, str]] = []
-    usable: list[tuple[str, Series]] = []
-    for series in study.series:
-        images = axial_images(series)
-        if reason := _refusal(series, images, min_slices):
-            refused.append((series.series_uid, reason))
-        else:
-            usable.append((region_of(series, study), replace(series, instances=images)))
-    usable.sort(key=lambda found: _score(found[1]), reverse=True)
-    chest = [series for region, series in usable if region == CHEST]
-    refused += [(s.series_uid, f"检查部位为{REGION_NAMES[region]}，这里只读胸部 CT") for region, s in usable if region != CHEST]
-    refused += [(series.series_uid, "同一检查中已选用更合适的轴位序列") for series in chest[1:]]
-    others = [region for region, _ in usable if region != CHEST] or [region_of(series, study) for series in study.series]
-    return SeriesChoice(tuple(chest[:1]), tuple(refused), CHEST if chest else next(iter(others), CHEST))
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """One stack and what was found; `refusal` is empty where it could be read."""
+
+    series: Series
+    stack: Stack
+    region: str
+    refusal: str
+    parts: tuple[ScorePart, ...]
+
+    @property
+    def points(self) -> int:
+        return sum(part.points for part in self.parts)
+
+    @property
+    def rank(self) -> tuple[bool, int, int, float, str, str]:
+        """Smaller is better, and never the same for two."""
+        series, stack = self.series, self.stack
+        number = float("inf") if series.number is None else series.number
+        return bool(self.refusal), -self.points, -len(stack.images), number, series.series_uid, stack.label
+
+
+def choose_series(study: Study, min_slices: int, rules: Sequence[ChoiceRule] = ()) -> SeriesChoice:
+    """The one stack of axial CT images to read, and why each other series is not. Without one, `chosen` is empty and `region` says what was scanned.
+
+    `rules` are the site's own: they refuse, prefer (also what a reformat's header would bar) or add points. The order of series and images counts
+    for nothing.
+    """
+    judged = sorted((found for series in study.series for found in _judge(series, study, min_slices, rules)), key=lambda found: found.rank)
+    best = next((found for found in judged if not found.refusal), None)
+    told = {id(found): "" if found is best else found.refusal or _outdone(found, best) for found in judged}
+    refused: dict[str, str] = {}
+    for found in judged:  # best first: a series is refused for what its best stack lacks
+        if best is None or found.series.series_uid != best.series.series_uid:
+            refused.setdefault(found.series.series_uid, told[id(found)])
+    others = sorted(found.region for found in judged if found.region != CHEST and found.refusal == elsewhere(found.region))
+    others = others or [region_of(series, study) for series in sorted(study.series, key=lambda series: series.series_uid)]
+    return SeriesChoice(
+        chosen=() if best is None else (replace(best.series, instances=best.stack.images),),
+        refused=tuple(refused.items()),
+        region=CHEST if best else next(iter(others), CHEST),
+        scores=tuple(_score(found, told[id(found)]) for found in judged),
+    )
 
 
 def volumes(study: Study, min_slices: int) -> tuple[Series, ...]:
-    """Every series that could be read as a volume, of whatever region, without its localizers."""
-    found = (replace(series, instances=axial_images(series)) for series in study.series)
-    return tuple(series for series in found if _refusal(series, series.instances, min_slices) is None)
-
-
-def axial_images(series: Series) -> tuple[Instance, ...]:
-    """The single-frame CT images of a series, without localizers."""
-    return tuple(i for i in series.instances if i.sop_class == CT_IMAGE and "LOCALIZER" not in i.image_type)
+    """The largest stack of each series that could be read as a volume, of whatever region; multi-frame objects are not placed yet."""
+    largest = [(series, stack) for series in study.series for stack in stacks(series)[:1] if all(map(is_placed, stack.images))]
+    found = [(series, stack) for series, stack in largest if not (_unfit(stack, min_slices) or _is_reformat(stack))]
+    return tuple(replace(series, instances=stack.images) for series, stack in found)
 
 
 def unsupported_because(choice: SeriesChoice) -> str | None:
@@ -79,45 +102,91 @@ def unsupported_because(choice: SeriesChoice) -> str | None:
     return f"没有可读的胸部轴位 CT 容积（{reasons}）；请核对是否漏传序列，或由医师直接阅片"
 
 
-def region_of(series: Series, study: Study) -> str:
-    """Chest where any text names it or none names a region (the encoder then looks for lungs); else the first region named."""
-    texts = [re.sub(r"[_/^.\-+&]", " ", text).lower() for text in (series.body_part, series.description, study.description)]
-    if any(CHEST_WORDS.search(text) for text in texts):
-        return CHEST
-    return next((region for text in texts for region, words in REGION_WORDS.items() if words.search(text)), CHEST)
+def fits(pattern: str, text: str) -> bool:
+    """True when the pattern is found in the text, whatever the case."""
+    return re.search(pattern, text, re.IGNORECASE) is not None
 
 
-def _refusal(series: Series, images: Sequence[Instance], min_slices: int) -> str | None:
-    """Why a series cannot be read, or None."""
-    if not images:
-        return _no_images(series)
-    kinds = {token.upper() for image in images for token in image.image_type}
-    if kinds & REFORMATS or (kinds >= {"DERIVED", "SECONDARY"} and "AXIAL" not in kinds):
-        return "重组或后处理图像，不是原始轴位"
-    normals = [normal(image.orientation) for image in images if image.orientation is not None]
-    if len(normals) < len(images) or any(image.position_mm is None for image in images):
+def _judge(series: Series, study: Study, min_slices: int, rules: Sequence[ChoiceRule]) -> list[_Judged]:
+    """Every stack of a series; one without images where it holds none."""
+    region, own = region_of(series, study), [rule for rule in rules if _applies(rule, series, study)]
+    return [_judge_one(series, stack, region, own, min_slices) for stack in stacks(series) or (Stack("", ()),)]
+
+
+def _judge_one(series: Series, stack: Stack, region: str, rules: Sequence[ChoiceRule], min_slices: int) -> _Judged:
+    preferred = any(rule.effect is RuleEffect.PREFER for rule in rules)
+    if not stack.images:
+        refusal = _no_images(series)
+    elif _is_reformat(stack, preferred):
+        refusal = REFORMAT
+    else:
+        refusal = _unfit(stack, min_slices) or _torn(stack)
+    if not refusal and region != CHEST:
+        refusal = elsewhere(region)
+    barred = next((rule for rule in rules if rule.effect is RuleEffect.REFUSE), None)
+    if not refusal and barred:
+        refusal = f"站点规则（第 {barred.version} 版）：{barred.reason}"
+    scored = (*parts(Seen(series, stack, names_chest(series))), *map(_site_part, rules)) if not refusal else (ScorePart("eligible", 0, refusal),)
+    return _Judged(series, stack, region, refusal, scored)
+
+
+def _unfit(stack: Stack, min_slices: int) -> str | None:
+    """Why a stack is no axial volume, or None."""
+    if stack.images[0].sop_class in MULTI_FRAME:
+        frames = sum(image.frames for image in stack.images)
+        return None if frames >= min_slices else f"多帧对象仅 {frames} 帧，少于 {min_slices} 帧，不构成容积"
+    if not all(map(is_placed, stack.images)):
         return "图像缺少层面位置或方向"
-    if any(abs(a - b) > SAME_COSINE for found in normals for a, b in zip(found, normals[0], strict=True)):
-        return "同一序列中层面方向不一致"
-    if abs(normals[0][2]) < AXIAL_COSINE:
+    if abs(geometry.normal(stack.images[0].orientation or ())[2]) < geometry.AXIAL_COSINE:
         return "不是轴位图像"
-    layers = places(images)
-    if layers < min_slices:
-        return f"不同位置的图像仅 {layers} 层，少于 {min_slices} 层，不构成容积"
-    return None
+    layers = places(stack.images)
+    return f"不同位置的图像仅 {layers} 层，少于 {min_slices} 层，不构成容积" if layers < min_slices else None
+
+
+def _torn(stack: Stack) -> str:
+    """Why too much is missing between its images for a volume; empty where it is not. Such a stack still waits for what it lacks."""
+    if not all(map(is_placed, stack.images)):
+        return ""
+    alongs = [along(group[0]) for group in by_place(stack.images)]
+    return f"缺层过多（最宽间距 {max(b - a for a, b in pairwise(alongs)):.0f} mm），不构成容积" if geometry.torn(alongs) else ""
+
+
+def _is_reformat(stack: Stack, preferred: bool = False) -> bool:
+    """True for what was made of slices; where a site prefers it, only for what holds no CT values any more."""
+    kinds = frozenset[str]().union(*map(kinds_of, stack.images))
+    reformatted = kinds & REFORMATS or (kinds >= {"DERIVED", "SECONDARY"} and "AXIAL" not in kinds)
+    return bool(kinds & NO_SLICES) or (bool(reformatted) and not preferred)
 
 
 def _no_images(series: Series) -> str:
     """Why a series holds no CT image that could be read."""
     classes = [instance.sop_class for instance in series.instances]
-    if CT_IMAGE in classes:
-        return "定位像"
-    found = (reason for sop_class in classes for prefix, reason in NOT_CT.items() if sop_class.startswith(prefix))
+    ct: list[Instance] = [image for image in series.instances if image.sop_class == CT_IMAGE or image.sop_class in MULTI_FRAME]
+    if ct:
+        return DOSE_PAGE if all(image.content for image in ct) else LOCALIZER
+    found = (reason for sop_class in sorted(classes) for prefix, reason in NOT_CT.items() if sop_class.startswith(prefix))
     return next(found, "不是 CT 图像")
 
 
-def _score(series: Series) -> tuple[bool, bool, bool, int, float]:
-    """Larger is better: original, primary, one image a place, more slices, thinner ones."""
-    kinds = {token.upper() for image in series.instances for token in image.image_type}
-    layers = places(series.instances)
-    return "DERIVED" not in kinds, "SECONDARY" not in kinds, layers == len(series.instances), layers, -(series.thickness_mm or 1e3)
+def _applies(rule: ChoiceRule, series: Series, study: Study) -> bool:
+    return fits(rule.station, study.station) and fits(rule.study, study.description) and fits(rule.series, series.description)
+
+
+def _site_part(rule: ChoiceRule) -> ScorePart:
+    points = {RuleEffect.PREFER: PREFERRED, RuleEffect.REFUSE: 0, RuleEffect.POINTS: rule.points}[rule.effect]
+    return ScorePart("site", points, f"站点规则（第 {rule.version} 版）：{rule.reason}")
+
+
+def _outdone(found: _Judged, best: _Judged | None) -> str:
+    """Why a stack that could be read was not: by how many points, and by which rules most."""
+    assert best is not None  # a stack without a refusal ranks before all that have one
+    theirs = {part.rule: part.points for part in found.parts}
+    ahead = sorted(((part.points - theirs.get(part.rule, 0), part.rule) for part in best.parts), key=lambda one: (-one[0], one[1]))
+    why = "、".join(NAMES[rule] for points, rule in ahead[:NAMED] if points > 0)
+    return f"已选用更合适的图像（{best.points} 分，本组 {found.points} 分" + (f"；差在{why}）" if why else "）")
+
+
+def _score(found: _Judged, refusal: str) -> SeriesScore:
+    images = sum(image.frames for image in found.stack.images) or len(found.series.instances)
+    series = found.series
+    return SeriesScore(series.series_uid, series.number, series.description, found.stack.label, images, found.parts, refusal)

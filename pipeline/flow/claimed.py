@@ -1,12 +1,17 @@
-"""What encode and draft share: claim jobs under a lease, keep the lease alive, and turn every error into a row's next state."""
+"""What encode and draft share: claim jobs under a lease, keep the lease alive, and turn every error into a row's next state.
+
+A claim counts as an attempt, so a job is claimed when its work begins. Work in company claims several that were never tried before; one that was
+is worked on alone, so a job that ends its process costs each other one try at most.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 from pipeline import log, metrics
@@ -15,6 +20,7 @@ from pipeline.model import MOVES, Job, JobState, Step
 from pipeline.ports import Clock, Lease, Store
 
 logger = log.get(__name__)
+Ending = Callable[[], None]  # commits one job's result; raises what became of it instead
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,34 +36,65 @@ class Retry:
 
 
 def run_claimed(store: Store, step: Step, limit: int, lease: Lease, retry: Retry, clock: Clock, perform: Callable[[Job], None]) -> int:
-    """Claim up to `limit` jobs, one after the other, and perform each; returns how many. `perform` commits its own result.
-
-    A claim counts as an attempt, so a job is claimed when its work begins: one that ends the process takes no other job's tries with it.
-    """
+    """Claim up to `limit` jobs, one after the other, and perform each; returns how many. `perform` commits its own result."""
     for done in range(limit):
         with store.begin() as work:
             jobs = work.studies.claim(step, 1, lease)
         if not jobs:
             return done
-        _run_one(store, step, jobs[0], lease, retry, clock, perform)
+        _run(store, step, jobs, lease, retry, clock, lambda claimed: [partial(perform, job) for job in claimed])
     return limit
 
 
-def _run_one(store: Store, step: Step, job: Job, lease: Lease, retry: Retry, clock: Clock, perform: Callable[[Job], None]) -> None:
+def run_together(
+    store: Store, step: Step, limit: int, size: int, lease: Lease, retry: Retry, clock: Clock, compute: Callable[[Sequence[Job]], Sequence[Ending]]
+) -> int:
+    """Claim up to `limit` jobs, up to `size` at once, and compute what becomes of them; returns how many.
+
+    `compute` answers with one ending per job, which commits that job's result or raises why there is none; what it raises itself is every job's end.
+    """
+    done = 0
+    while done < limit:
+        with store.begin() as work:
+            jobs = work.studies.claim_together(step, min(size, limit - done), lease)
+        if not jobs:
+            return done
+        _run(store, step, jobs, lease, retry, clock, compute)
+        done += len(jobs)
+    return done
+
+
+def _run(
+    store: Store, step: Step, jobs: Sequence[Job], lease: Lease, retry: Retry, clock: Clock, compute: Callable[[Sequence[Job]], Sequence[Ending]]
+) -> None:
     started = clock.now()
-    with _kept(store, job.id, lease):
-        outcome = _perform(store, job, lease, retry, perform)
+    with _kept(store, [job.id for job in jobs], lease):
+        endings = _computed(jobs, compute)
+        outcomes = [_settle(store, job, lease, retry, ending) for job, ending in zip(jobs, endings, strict=True)]
     seconds = (clock.now() - started) / timedelta(seconds=1)
-    metrics.STEPS.labels(step, outcome).inc()
-    metrics.STEP_SECONDS.labels(step).observe(seconds)
-    logger.info(step.value, job_id=str(job.id), study_id=str(job.study_id), outcome=outcome, seconds=round(seconds, 3))
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        metrics.STEPS.labels(step, outcome).inc()
+        metrics.STEP_SECONDS.labels(step).observe(seconds / len(jobs))
+        logger.info(step.value, job_id=str(job.id), study_id=str(job.study_id), outcome=outcome, seconds=round(seconds, 3), together=len(jobs))
 
 
-def _perform(store: Store, job: Job, lease: Lease, retry: Retry, perform: Callable[[Job], None]) -> str:
-    """Perform one job; returns done, unsupported, failed, retried or lost."""
+def _computed(jobs: Sequence[Job], compute: Callable[[Sequence[Job]], Sequence[Ending]]) -> Sequence[Ending]:
+    try:
+        return compute(jobs)
+    except (Permanent, Transient) as error:
+        return [partial(fail, error)] * len(jobs)
+
+
+def fail(error: Permanent | Transient) -> None:
+    """An ending without a result."""
+    raise error
+
+
+def _settle(store: Store, job: Job, lease: Lease, retry: Retry, ending: Ending) -> str:
+    """Bring one job to its end; returns done, unsupported, failed, retried or lost."""
     try:
         try:
-            perform(job)
+            ending()
         except LeaseLost:
             return "lost"
         except Unsupported as error:
@@ -84,10 +121,10 @@ def _end(store: Store, job: Job, state: JobState, reason: str, lease: Lease) -> 
 
 
 @contextmanager
-def _kept(store: Store, job_id: UUID, lease: Lease) -> Iterator[None]:
-    """Extend the job's lease, three times per lease, until the block ends."""
+def _kept(store: Store, job_ids: Sequence[UUID], lease: Lease) -> Iterator[None]:
+    """Extend the jobs' leases, three times per lease, until the block ends."""
     stop = threading.Event()
-    thread = threading.Thread(target=_beat, args=(store, job_id, lease, stop), name="lease-heartbeat", daemon=True)
+    thread = threading.Thread(target=_beat, args=(store, list(job_ids), lease, stop), name="lease-heartbeat", daemon=True)
     thread.start()
     try:
         yield
@@ -96,10 +133,7 @@ def _kept(store: Store, job_id: UUID, lease: Lease) -> Iterator[None]:
         thread.join(timeout=lease.seconds)
 
 
-def _beat(store: Store, job_id: UUID, lease: Lease, stop: threading.Event) -> None:
-    while not stop.wait(lease.seconds / 3):
-        with suppress(ServiceUnavailable):  # the database is away: try again with the next beat
-            with store.begin() as work:
-                kept = work.studies.heartbeat(job_id, lease)
-            if not kept:
-                return
+def _beat(store: Store, job_ids: list[UUID], lease: Lease, stop: threading.Event) -> None:
+    while job_ids and not stop.wait(lease.seconds / 3):
+        with suppress(ServiceUnavailable), store.begin() as work:  # the database is away: try again with the next beat
+            job_ids[:] = [job_id for job_id in job_ids if work.studies.heartbeat(job_id, lease)]

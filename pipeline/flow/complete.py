@@ -7,11 +7,10 @@ is missing (then it goes on as partial, with the reasons). `force_after_s` after
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pipeline.flow.choose import volumes
+from pipeline.flow.choose import fits, volumes
 from pipeline.flow.places import gaps
 from pipeline.model import Evidence, Gap, Patience, RequiredSeries, StepEvidence, Study, Verdict, VerdictKind
 
@@ -26,7 +25,9 @@ IN_PROGRESS = "检查步骤（MPPS）尚未结束"
 DISCONTINUED = "检查步骤（MPPS）被中止"
 SHORT = "检查步骤（MPPS）列出 {expected} 幅图像，还缺 {missing} 幅"
 REQUIRED = "缺少必需序列：{names}"
-GAP = "序列「{series}」第 {after} 层后缺 {missing} 层（{after_mm:.1f} mm 处）"
+GAP = "{number}序列「{series}」{place}缺 {missing} 层（{after_mm:.1f} mm 处）"
+PLACE, SHOWN = "第 {after} 层后", "图像 {0} 与 {1} 之间"
+NUMBER = "第 {number} "
 MORE_GAPS = "另有 {n} 处缺层"
 UNNAMED = "未命名"
 
@@ -88,8 +89,14 @@ def _steps(steps: Sequence[StepEvidence]) -> Iterator[str]:
 
 
 def _told(found: Sequence[Gap]) -> list[str]:
-    sentences = [GAP.format(series=gap.series or UNNAMED, after=gap.after, missing=gap.missing, after_mm=gap.after_mm) for gap in found[:TOLD_GAPS]]
+    sentences = [_gap(gap) for gap in found[:TOLD_GAPS]]
     return sentences if len(found) <= TOLD_GAPS else [*sentences, MORE_GAPS.format(n=len(found) - TOLD_GAPS)]
+
+
+def _gap(gap: Gap) -> str:
+    number = "" if gap.number is None else NUMBER.format(number=gap.number)
+    place = PLACE.format(after=gap.after) if gap.shown is None else SHOWN.format(*gap.shown)
+    return GAP.format(number=number, series=gap.series or UNNAMED, place=place, missing=gap.missing, after_mm=gap.after_mm)
 
 
 def with_series(evidence: Evidence, study: Study, required: Sequence[RequiredSeries], min_slices: int) -> Evidence:
@@ -104,12 +111,8 @@ def missing_series(study: Study, required: Sequence[RequiredSeries]) -> tuple[st
 
 
 def _applies(rule: RequiredSeries, study: Study) -> bool:
-    return _fits(rule.station, study.station) and _fits(rule.study, study.description)
+    return fits(rule.station, study.station) and fits(rule.study, study.description)
 
 
 def _is_here(rule: RequiredSeries, study: Study) -> bool:
-    return any(_fits(rule.series, series.description) and len(series.instances) >= rule.images for series in study.series)
-
-
-def _fits(pattern: str, text: str) -> bool:
-    return re.search(pattern, text, re.IGNORECASE) is not None
+    return any(fits(rule.series, series.description) and len(series.instances) >= rule.images for series in study.series)

@@ -9,6 +9,7 @@ from typing import Literal
 from pipeline.errors import BadInput, NotAllowed
 from pipeline.flow.check import check
 from pipeline.flow.claimed import Retry, run_claimed
+from pipeline.flow.dose import Estimating, estimate
 from pipeline.flow.persist import persist
 from pipeline.model import DEMO_WATERMARK, WATERMARK, Checked, Draft, Hit, Job, Report, Severity, Step
 from pipeline.ports import Archive, Clock, Doorbell, Drafter, Encoder, Lease, Store
@@ -38,6 +39,7 @@ class Drafting:
     mode: Mode
     department: str
     deliver_as: tuple[str, ...] = ()
+    dose: Estimating | None = None
 
 
 def draft(ports: Drafting, limit: int, lease: Lease) -> int:
@@ -82,11 +84,14 @@ def _draft_one(ports: Drafting, job: Job, lease: Lease) -> None:
     watermark = watermark_for(phantom_only, job.is_phantom, ports.mode)
     answer = ports.drafter.draft(features, job.indication, ports.department)
     report = ports.parse(answer.text)
+    if ports.dose is not None:
+        estimate(ports.dose, job)
     started = ports.clock.now()
     with ports.store.begin() as work:
-        checked = check(work.rules, report, job.study_id, features.candidates, job.indication)
+        checked = check(work.rules, report, job.study_id, features.candidates, job.indication, features, ports.department)
     checked = noted(checked, (*(NOTES[flag] for flag in job.image_flags if flag in NOTES), *features.flags), job.completeness)
     check_s = (ports.clock.now() - started).total_seconds()
     source = replace(answer.source, phantom_only=phantom_only)
-    finished = Draft(job.id, ports.department, checked, source, answer.generation, watermark)
+    seen = (features.candidates, features.frame, features.covers)
+    finished = Draft(job.id, ports.department, checked, source, answer.generation, watermark, *seen)
     persist(ports.store, job, finished, check_s, lease, ports.deliver_as)

@@ -1,11 +1,15 @@
-"""Encode: volume → features `(N, D)`, saved as safetensors beside the archive."""
+"""Encode: volume → features `(N, D)`, saved as safetensors beside the archive. Unchanged input is never encoded twice."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
-from pipeline.flow.claimed import Retry, run_claimed
-from pipeline.model import Job, Step
+from pipeline.errors import BadInput, Permanent
+from pipeline.flow.claimed import Ending, Retry, fail, run_together
+from pipeline.model import Features, Job, Step
 from pipeline.ports import Archive, Clock, Doorbell, Encoder, Lease, Store
 
 
@@ -21,32 +25,89 @@ class Encoding:
     retry: Retry
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One job's features and where they stand; `reused` when they were there already."""
+
+    features: Features
+    path: str  # archive-relative
+    reused: bool
+
+
 def encode(ports: Encoding, limit: int, lease: Lease) -> int:
-    """Encode up to `limit` ready jobs; returns how many were claimed. The same files give the same bytes."""
+    """Encode up to `limit` ready jobs, as many at once as the encoder takes; returns how many were claimed. The same files give the same bytes."""
 
-    def perform(job: Job) -> None:
-        _encode_one(ports, job, lease)
+    def compute(jobs: Sequence[Job]) -> Sequence[Ending]:
+        return _encode_together(ports, jobs, lease)
 
-    claimed = run_claimed(ports.store, Step.ENCODE, limit, lease, ports.retry, ports.clock, perform)
+    claimed = run_together(ports.store, Step.ENCODE, limit, ports.encoder.batch, lease, ports.retry, ports.clock, compute)
     if claimed:
         ports.bell.ring(Step.DRAFT)
     return claimed
 
 
-def _encode_one(ports: Encoding, job: Job, lease: Lease) -> None:
+def digest_of(files: Sequence[str]) -> str:
+    """One name for these files, in whatever order: the archive names each by its content."""
+    return hashlib.sha256("\n".join(sorted(files)).encode()).hexdigest()
+
+
+def _encode_together(ports: Encoding, jobs: Sequence[Job], lease: Lease) -> list[Ending]:
     started = ports.clock.now()
-    features = ports.encoder.encode([ports.archive.path(file) for file in job.files])
-    relative = ports.archive.features_path(job.id)
-    ports.encoder.save_features(features, ports.archive.path(relative))
+    sources = [digest_of(job.files) for job in jobs]
+    made = _made(ports, {source: job.files for source, job in zip(sources, jobs, strict=True)})
     seconds = (ports.clock.now() - started).total_seconds()
+    shared = {"seconds": f"{seconds:.3f}", "together": str(len(jobs))}
+    return [_ending(ports, job, made[source], lease, shared) for source, job in zip(sources, jobs, strict=True)]
+
+
+def _made(ports: Encoding, studies: dict[str, tuple[str, ...]]) -> dict[str, Made | Permanent]:
+    """Features per source: those that are there, and what the encoder makes of the others, saved."""
+    identity = ports.encoder.identity
+    paths = {source: ports.archive.features_path(identity, source) for source in studies}
+    found: dict[str, Made | Permanent] = {}
+    for source, path in paths.items():
+        if (features := _kept(ports, path, identity, source)) is not None:
+            found[source] = Made(features, path, reused=True)
+    fresh = [source for source in studies if source not in found]
+    answers = ports.encoder.encode_many([[ports.archive.path(file) for file in studies[source]] for source in fresh]) if fresh else ()
+    for source, answer in zip(fresh, answers, strict=True):
+        found[source] = answer if isinstance(answer, Permanent) else _saved(ports, answer, paths[source], source)
+    return found
+
+
+def _kept(ports: Encoding, path: str, identity: str, source: str) -> Features | None:
+    """Features of the same encoder and files where a whole file has them; None where they must be made (again)."""
+    if not ports.archive.path(path).exists():
+        return None
+    try:
+        features = ports.encoder.load_features(ports.archive.path(path))
+    except BadInput:  # half written, rotten or foreign: encoding writes it anew
+        return None
+    return features if (features.identity, features.source) == (identity, source) else None
+
+
+def _saved(ports: Encoding, features: Features, path: str, source: str) -> Made:
+    """Written under a name of its own, then renamed: two that write the same file at once both leave it whole, with the same bytes."""
+    whole = replace(features, source=source)
+    ports.encoder.save_features(whole, ports.archive.path(path))
+    return Made(whole, path, reused=False)
+
+
+def _ending(ports: Encoding, job: Job, made: Made | Permanent, lease: Lease, shared: dict[str, str]) -> Ending:
+    return partial(fail, made) if isinstance(made, Permanent) else partial(_commit, ports, job, made, lease, shared)
+
+
+def _commit(ports: Encoding, job: Job, made: Made, lease: Lease, shared: dict[str, str]) -> None:
+    features = made.features
     with ports.store.begin() as work:
-        work.studies.encoded(job, relative, features.encoder, features.version, lease)
+        work.studies.encoded(job, made.path, features.encoder, features.version, lease)
         work.audit.append(
             Step.ENCODE.value,
             study_id=job.study_id,
             job_id=job.id,
-            seconds=f"{seconds:.3f}",
+            **shared,
             images=str(len(job.files)),
             tokens=str(features.array.shape[0]),
             candidates=str(len(features.candidates)),
+            reused="yes" if made.reused else "no",
         )

@@ -8,6 +8,7 @@ from time import perf_counter
 from uuid import UUID
 
 from pipeline import metrics
+from pipeline.flow.alert import opened
 from pipeline.model import DEMO_WATERMARK, Draft, Job, Step
 from pipeline.ports import Lease, Store
 
@@ -21,6 +22,7 @@ def persist(store: Store, job: Job, draft: Draft, check_s: float, lease: Lease, 
     began = perf_counter()
     with store.begin() as work:
         draft_id = work.studies.save_draft(job, draft, lease)
+        alerts = work.alerts.suspect(job.study_id, job.revision, draft_id, draft.checked.alerts)
         for kind in () if draft.watermark.startswith(DEMO_WATERMARK) else deliver_as:
             work.deliveries.ask(draft_id, kind)
         audit = partial(work.audit.append, study_id=job.study_id, job_id=job.id)
@@ -31,8 +33,11 @@ def persist(store: Store, job: Job, draft: Draft, check_s: float, lease: Lease, 
             verify_count=str(generation.verify_count),
             rung=draft.source.rung,
         )
+        for alert_id in alerts:
+            audit("alert_opened", alert_id=str(alert_id), draft_id=str(draft_id))
         audit(Step.CHECK.value, seconds=f"{check_s:.4f}", hits=str(len(hits)), rules_version=str(draft.checked.rules_version))
         audit(Step.PERSIST.value, seconds=f"{perf_counter() - began:.4f}", draft_id=str(draft_id), findings=str(len(draft.checked.report.findings)))
+    opened(alerts, job.study_id)
     metrics.TOKENS.labels(draft.source.rung).inc(generation.tokens)
     metrics.VERIFY_STEPS.labels(draft.source.rung).inc(generation.verify_count)
     metrics.ACCEPTANCE.labels(draft.source.rung).set(generation.acceptance)

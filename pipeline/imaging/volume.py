@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydicom import Dataset, dcmread
-from pydicom.errors import InvalidDicomError
+from pydicom import Dataset
+from pydicom.tag import BaseTag
 
-from pipeline.errors import Permanent, UnreadableDicom, Unsupported
+from pipeline.errors import UnreadableDicom, Unsupported
+from pipeline.imaging.acquisition import Acquisition, acquisition
+from pipeline.imaging.frames import Frame, frames_of
+from pipeline.imaging.pixels import AIR_HU, Hu, hounsfield, refuse_colour
+from pipeline.imaging.stack import Stack, named, stacks_of
+from pipeline.imaging.stored import MAX_VOXELS, refuse_volume
+from pipeline.imaging.tilt import Shift, grown, shift_of, straightened
 
-AIR_HU = -1024.0
-OUTSIDE_HU = -2000.0  # scanners mark the corners outside the field of view with −2000 or −3024
-MIN_SLICES = 8
-SAME_PLACE_MM = 0.01
-GAP_FACTOR = 1.4  # a step this many times the median one is a gap
-MAX_GAP_MM = 40.0  # wider than a lesion that matters: refuse instead of interpolating
-COSINE_TOLERANCE = 1e-3
+__all__ = ["AIR_HU", "Acquisition", "Hu", "Volume", "acquisition", "read_stack", "read_volume"]
 
-
-@dataclass(frozen=True, slots=True)
-class Acquisition:
-    """How the images were taken; None where the header does not say."""
-
-    kvp: float | None
-    mas: float | None
-    kernel: str
-    thickness_mm: float | None
+ROUNDING_MM = 1e-6  # a point of the first or last slice is in it, whatever its sums were rounded to
+Tilt = Literal["resample", "refuse"]
+ODD = (TypeError, ValueError, IndexError, AttributeError, KeyError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class Volume:
     """HU on a grid that is regular in plane. Voxel (z, y, x) lies at `origin_mm + along_mm[z]·axes[0] + y·step_y·axes[1] + x·step_x·axes[2]` in
     patient LPS; where slices are missing, `along_mm` says so and values between are interpolated over the true distance."""
 
-    hu: NDArray[np.float32]  # (Z, Y, X)
+    hu: Hu  # (Z, Y, X)
     spacing_mm: tuple[float, float, float]  # z (median step), y, x
     along_mm: NDArray[np.float64]  # (Z,) distance of each slice from the first along the normal, rising from 0
     origin_mm: tuple[float, float, float]
@@ -45,6 +41,12 @@ class Volume:
     sop_uids: tuple[str, ...]  # per slice
     acquisition: Acquisition
     flags: tuple[str, ...] = ()
+    frames: tuple[int, ...] = ()  # frame number per slice in its object, 1-based; () is the same as 1 for every slice
+    lossy: bool = False
+
+    def named(self, z: int) -> tuple[str, int]:
+        """SOP Instance UID and frame number (1-based) of a slice."""
+        return self.sop_uids[z], self.frames[z] if self.frames else 1
 
     def to_patient(self, index: NDArray[np.float64]) -> NDArray[np.float64]:
         """Voxel coordinates (…, 3) as z, y, x → patient LPS in mm (…, 3)."""
@@ -56,131 +58,122 @@ class Volume:
         """Patient LPS in mm (…, 3) → voxel coordinates (…, 3) as z, y, x; beyond the first and last slice z leaves the array."""
         offset = (point_mm - np.asarray(self.origin_mm)) @ self.axes.T
         last = len(self.along_mm)
-        z = np.interp(offset[..., 0], self.along_mm, np.arange(last), left=-2.0, right=last + 1.0)
+        inside = np.clip(offset[..., 0], self.along_mm[0], self.along_mm[-1])
+        z_mm = np.where(np.abs(inside - offset[..., 0]) < ROUNDING_MM, inside, offset[..., 0])
+        z = np.interp(z_mm, self.along_mm, np.arange(last), left=-2.0, right=last + 1.0)
         return np.stack([z, offset[..., 1] / self.spacing_mm[1], offset[..., 2] / self.spacing_mm[2]], axis=-1)
 
 
-@dataclass(frozen=True)
-class _Slice:
-    ds: Dataset
-    position_mm: NDArray[np.float64]  # (3,)
-    along_mm: float
+def read_volume(paths: Sequence[Path], *, tilt: Tilt = "resample", workers: int | None = None, max_voxels: int = MAX_VOXELS) -> Volume:
+    """Read the one volume of a series: classic, Enhanced or Legacy Converted Enhanced CT. Of several phases, the largest first one, with a flag.
 
-
-def read_volume(paths: Sequence[Path]) -> Volume:
-    """Read one classic CT series. Raises Unsupported (no volume: why and where), UnreadableDicom, or Permanent where pixels cannot be decoded."""
+    Raises Unsupported (no volume: why and where), UnreadableDicom or BadInput, or Permanent where pixels cannot be decoded or are too many.
+    """
     try:
-        return _volume(paths)
-    except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        stacks = stacks_of([frame for path in paths for frame in frames_of(path)])
+        stack = _the_one(stacks)
+        return read_stack(stack, tilt=tilt, workers=workers, max_voxels=max_voxels)
+    except ODD as error:
         raise UnreadableDicom(
             f"the geometry or rescale values of the series cannot be understood ({type(error).__name__}); mend the sender and send it again"
         ) from error
 
 
-def _volume(paths: Sequence[Path]) -> Volume:
-    headers = [_read(path) for path in paths]
-    if len(headers) < MIN_SLICES:
-        raise Unsupported(f"序列仅 {len(headers)} 层，少于 {MIN_SLICES} 层，不构成容积")
-    row, column, normal = _orientation(headers)
-    slices = sorted((_placed(ds, normal) for ds in headers), key=lambda s: s.along_mm)
-    step_mm, gaps = _steps(slices)
-    first = slices[0]
-    spacing = [float(value) for value in first.ds.PixelSpacing]
-    hu = np.stack([_hounsfield(s.ds) for s in slices])  # (Z, Y, X)
-    return Volume(
+def read_stack(stack: Stack, *, tilt: Tilt = "resample", workers: int | None = None, max_voxels: int = MAX_VOXELS) -> Volume:
+    """The volume of one stack. Raises as `read_volume`."""
+    if stack.fault:
+        raise stack.fault
+    if stack.reason:
+        raise Unsupported(stack.reason)
+    frames = stack.frames
+    row, column = np.array(frames[0].cosines).reshape(2, 3)  # (3,) each
+    spacing_mm = frames[0].spacing_mm or (1.0, 1.0)
+    shift = shift_of_frames(frames)
+    if not shift.straight and tilt == "refuse":
+        raise Unsupported(f"{shift.sentence()}，按设置不读")
+    _refuse_size(frames, shift, spacing_mm, max_voxels)
+    hu = hounsfield(frames, workers)
+    volume = Volume(
         hu=hu,
-        spacing_mm=(step_mm, spacing[0], spacing[1]),
-        along_mm=np.array([s.along_mm - first.along_mm for s in slices]),
-        origin_mm=(float(first.position_mm[0]), float(first.position_mm[1]), float(first.position_mm[2])),
-        axes=_axes(slices, row, column, normal),
-        sop_uids=tuple(str(s.ds.SOPInstanceUID) for s in slices),
-        acquisition=acquisition(first.ds),
-        flags=gaps,
+        spacing_mm=(stack.step_mm, *spacing_mm),
+        along_mm=np.asarray(shift.along_mm - shift.along_mm[0]),
+        origin_mm=_vector(np.array(frames[0].position_mm)),
+        axes=np.stack([np.cross(row, column), column, row]),
+        sop_uids=tuple(frame.sop_uid for frame in frames),
+        acquisition=_acquisition(frames[0]),
+        flags=(*stack.flags, *_pixel_flags(frames)),
+        frames=tuple(frame.number for frame in frames),
+        lossy=any(frame.pixels is not None and frame.pixels.lossy for frame in frames),
     )
+    return volume if shift.straight else _upright(volume, shift)
 
 
-def acquisition(ds: Dataset) -> Acquisition:
-    """kVp, mAs (Exposure, else ExposureInuAs / 1000), kernel and thickness as the header gives them."""
-    mas = _number(ds, "Exposure")
-    micro = _number(ds, "ExposureInuAs")
-    kernel = ds.get("ConvolutionKernel") or ""
-    name = str(kernel) if isinstance(kernel, str) else "/".join(str(part) for part in kernel)
-    return Acquisition(
-        _number(ds, "KVP"), mas if mas is not None else micro / 1000 if micro is not None else None, name, _number(ds, "SliceThickness")
-    )
+def shift_of_frames(frames: Sequence[Frame]) -> Shift:
+    """How far each slice lies beside the first. Every frame has a place, in one orientation."""
+    row, column = np.array(frames[0].cosines).reshape(2, 3)  # (3,) each
+    return shift_of(np.array([frame.position_mm for frame in frames]), row, column)
 
 
-def _read(path: Path) -> Dataset:
-    try:
-        ds = dcmread(path)
-    except (InvalidDicomError, EOFError, OSError) as error:
-        raise UnreadableDicom(f"an archived file of the series cannot be read ({type(error).__name__}); `ctreport verify` names it") from error
-    for keyword in ("ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing", "Rows", "Columns"):
-        if ds.get(keyword) is None:
-            raise Unsupported(f"图像缺少 {keyword}，无法确定层面位置")
-    if str(ds.get("RescaleType", "HU") or "HU") not in ("HU", "US"):
-        raise Unsupported(f"RescaleType 为 {ds.RescaleType}，不是 HU 值")
-    return ds
+def _upright(volume: Volume, shift: Shift) -> Volume:
+    """The same volume on a rectangular grid."""
+    spacing_mm = (volume.spacing_mm[1], volume.spacing_mm[2])
+    origin = np.asarray(volume.origin_mm) + shift.down_mm.min() * volume.axes[1] + shift.across_mm.min() * volume.axes[2]
+    flag = f"{shift.sentence()}，已在层面内移位重采样为直角网格"
+    return replace(volume, hu=straightened(volume.hu, shift, spacing_mm), origin_mm=_vector(origin), flags=(*volume.flags, flag))
 
 
-def _orientation(headers: Sequence[Dataset]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Unit vectors of row, column and normal; every slice must share them and the matrix size."""
-    cosines = np.array([[float(v) for v in ds.ImageOrientationPatient] for ds in headers])  # (Z, 6)
-    if np.abs(cosines - cosines[0]).max() > COSINE_TOLERANCE:
-        raise Unsupported("序列内层面方向不一致，不构成容积")
-    shapes = {(int(ds.Rows), int(ds.Columns)) for ds in headers}
-    if len(shapes) > 1:
-        raise Unsupported(f"序列内矩阵大小不一致：{sorted(shapes)}")
-    row, column = cosines[0][:3], cosines[0][3:]
-    return row, column, np.cross(row, column)
+def _refuse_size(frames: Sequence[Frame], shift: Shift, spacing_mm: tuple[float, float], max_voxels: int) -> None:
+    """Before memory is taken: one grey value a pixel, and no more voxels than allowed, shifted or not."""
+    pixels = [frame.pixels for frame in frames if frame.pixels is not None]
+    for one in pixels:
+        refuse_colour(one)
+    shape = (len(pixels), pixels[0].rows, pixels[0].columns)
+    refuse_volume(*shape, max_voxels)
+    wide = grown(shift, shape, spacing_mm)
+    if not shift.straight and wide[1] * wide[2] > 4 * shape[1] * shape[2]:
+        raise Unsupported(f"{shift.sentence()}，超出图像范围，不构成容积")
+    refuse_volume(*wide, max_voxels)
 
 
-def _placed(ds: Dataset, normal: NDArray[np.float64]) -> _Slice:
-    position = np.array([float(v) for v in ds.ImagePositionPatient])
-    return _Slice(ds, position, float(position @ normal))
+def _the_one(stacks: Sequence[Stack]) -> Stack:
+    """The stack that is the volume, with a flag for what beside it is not read. Raises Unsupported with the reasons where there is none."""
+    good = [stack for stack in stacks if not stack.reason]
+    if not good and (fault := next((stack.fault for stack in stacks if stack.fault), None)):
+        raise fault
+    if not good:
+        raise Unsupported("；".join(dict.fromkeys(_orientations(stacks) or [stack.reason for stack in stacks])) or "没有图像")
+    if (several := len({stack.frames[0].series_uid for stack in stacks})) > 1:
+        raise Unsupported(f"给出的图像属于 {several} 个序列（{len(good)} 个容积可读），一次只读一个序列")
+    if told := _orientations(stacks):
+        raise Unsupported(told[0])
+    beside = [named(stack) for stack in stacks if stack is not good[0]]
+    return replace(good[0], flags=(*good[0].flags, f"同一序列另有 {'、'.join(beside)}，未读")) if beside else good[0]
 
 
-def _steps(slices: Sequence[_Slice]) -> tuple[float, tuple[str, ...]]:
-    """The median slice step in mm, and each gap as a sentence with its place. Several images at one place or too wide a gap are Unsupported."""
-    steps = np.diff([s.along_mm for s in slices])  # (Z−1,)
-    if (same := int((steps < SAME_PLACE_MM).sum())) > 0:
-        raise Unsupported(f"{same + 1} 层位于同一位置（重复、多期或定点追踪），不构成单一容积")
-    step = float(np.median(steps))
-    wide = [int(index) for index in np.flatnonzero(steps > GAP_FACTOR * step)]
-    gaps = tuple(f"第 {index + 1} 层后间距 {steps[index]:.1f} mm，疑缺 {max(1, round(steps[index] / step) - 1)} 层" for index in wide)
-    if float(steps.max()) > MAX_GAP_MM:
-        raise Unsupported(f"缺层过多（{'；'.join(gaps)}），不构成容积")
-    return step, gaps
+def _orientations(stacks: Sequence[Stack]) -> list[str]:
+    """The reason where one series has planes of several orientations."""
+    planes = [stack for stack in stacks if stack.along_mm]
+    normals = {stack.frames[0].cosines for stack in planes}
+    if len(planes) < 2 or all(np.allclose(one or (), planes[0].frames[0].cosines or (), atol=1e-3) for one in normals):
+        return []
+    return [f"序列内层面方向不一致（{'，'.join(named(stack) for stack in planes)}），不构成容积"]
 
 
-def _axes(slices: Sequence[_Slice], row: NDArray[np.float64], column: NDArray[np.float64], normal: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Unit vectors of z, y, x. Raises Unsupported where the stack runs at an angle to the normal (gantry tilt)."""
-    travel = slices[-1].position_mm - slices[0].position_mm
-    along = travel / np.linalg.norm(travel)
-    if (cosine := float(along @ normal)) < 1 - COSINE_TOLERANCE:
-        angle = float(np.degrees(np.arccos(np.clip(cosine, -1, 1))))
-        raise Unsupported(f"层面相对堆叠方向倾斜 {angle:.1f}°（机架倾斜），尚不支持")
-    return np.stack([normal, column, row])
+def _acquisition(frame: Frame) -> Acquisition:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about values that are written against the standard: they read as absent
+        return acquisition(Dataset({BaseTag(tag): element for tag, element in frame.header.elements.items()}))
 
 
-def _hounsfield(ds: Dataset) -> NDArray[np.float32]:
-    """Stored values → HU with the slice's own slope and intercept (PS3.3 C.11.1.1.2); padding and outside → −1024."""
-    try:
-        stored = ds.pixel_array
-    except (AttributeError, NotImplementedError, RuntimeError, ValueError) as error:
-        syntax = ds.file_meta.TransferSyntaxUID.name if "TransferSyntaxUID" in ds.file_meta else "unknown"
-        raise Permanent(f"pixels in transfer syntax '{syntax}' cannot be decoded here; convert the series and send it again") from error
-    hu = stored.astype(np.float32) * float(ds.get("RescaleSlope", 1) or 1) + float(ds.get("RescaleIntercept", 0) or 0)
-    outside = hu <= OUTSIDE_HU
-    if (padding := ds.get("PixelPaddingValue")) is not None:
-        outside |= stored == padding
-    hu[outside] = AIR_HU
-    return np.asarray(np.maximum(hu, np.float32(AIR_HU)), dtype=np.float32)
+def _pixel_flags(frames: Sequence[Frame]) -> tuple[str, ...]:
+    flags = []
+    if lossy := [frame.pixels for frame in frames if frame.pixels is not None and frame.pixels.lossy]:
+        methods = "、".join(dict.fromkeys(pixels.syntax.name.split(" (")[0] if pixels.compressed else "压缩后还原" for pixels in lossy))
+        flags.append(f"图像经有损压缩（{methods}），CT 值与细节可能失真")
+    if bare := sum(not (frame.header.texts("RescaleIntercept") or frame.header.items("ModalityLUTSequence")) for frame in frames):
+        flags.append(f"{bare} 层没有 RescaleIntercept，存储值按 HU 读取")
+    return tuple(flags)
 
 
-def _number(ds: Dataset, keyword: str) -> float | None:
-    value = ds.get(keyword)
-    try:
-        return float(value) if value not in (None, "") else None
-    except (TypeError, ValueError):
-        return None
+def _vector(values: NDArray[np.float64]) -> tuple[float, float, float]:
+    return float(values[0]), float(values[1]), float(values[2])

@@ -43,7 +43,7 @@ def _faults(finding: Finding, known: dict[int, Candidate], used: set[int]) -> It
 def _differences(finding: Finding, candidate: Candidate) -> Iterator[str]:
     if not finding.side.startswith(candidate.side):
         yield f"写作{finding.side}，图像测得在{candidate.side}侧"
-    if finding.lobe is not None and finding.lobe != candidate.lobe:
+    if finding.lobe is not None and candidate.lobe is not None and finding.lobe != candidate.lobe:
         yield f"写作{finding.lobe}，图像测得在{candidate.lobe}"
     if finding.size_mm is not None and abs(finding.size_mm - candidate.size_mm) > max(TOLERANCE_MM, TOLERANCE_SHARE * candidate.size_mm):
         yield f"写作 {finding.size_mm} mm，图像测得 {candidate.size_mm:.1f} mm"

@@ -1,54 +1,57 @@
-"""Sides and lobes that the impression names must stand in the findings text as well."""
+"""Sides and lobes that the impression names must stand in the findings as well."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
-from pipeline.model import CheckContext, Hit, Report, RuleSet, Severity
-from pipeline.rules.outcome import Outcome
-from pipeline.rules.spans import Span, clauses
+from pipeline.model import Hit, Severity
+from pipeline.rules.analysis import IMPRESSION, Analysis
+from pipeline.rules.mentions import Location
+from pipeline.rules.said import clause_at, past, region_of, said, sides_of
 
-ID, VERSION = "side.impression", 1
-SECTION = "诊断意见"
-LUNG, PLEURA = "肺", "胸腔"
-# 左肺上叶, 左上肺, 左上叶 (lobe), 左肺 (lung), 左侧胸腔, 左胸腔 (pleura)
-_PLACE = re.compile(r"(?P<side>[左右双两])侧?(?:(?P<pleura>胸腔)|肺?(?P<lobe>[上中下])(?:肺叶|叶|肺)|(?P<lung>肺))")
-_ABSENT = re.compile(r"未见|未发现|无(?!法)|清晰|正常|对称|通畅")
+ID, VERSION = "side.impression", 2
+EVERYWHERE = frozenset({"肺", "胸膜腔"})  # always described: a place of theirs that the findings do not have is told even without a contradiction
+BOTH = ("右", "左")
+OTHER = {"左": "右", "右": "左"}
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One side of the lungs (with a lobe, or None) or of the pleural space."""
-
-    organ: str
-    side: str
-    lobe: str | None
-
-    def covers(self, other: Place) -> bool:
-        """True when both may be the same place: a lobe that one of them leaves open fits."""
-        return (self.organ, self.side) == (other.organ, other.side) and (self.lobe == other.lobe or None in (self.lobe, other.lobe))
-
-
-def agree(report: Report, ruleset: RuleSet, context: CheckContext) -> Outcome:
-    """A place with something found in the impression that the findings do not have is flagged."""
-    described = {place for place, _ in places(report.findings_text)}
-    hits = []
-    for place, span in places(report.impression):
-        if not any(known.covers(place) for known in described):
-            named = report.impression[span.start : span.end]
-            message = f"诊断意见写「{named}」，检查所见没有相应的{place.side}侧描述，请核对侧别"
-            hits.append(Hit(ID, VERSION, Severity.FLAG, SECTION, span.start, span.end, message))
-    return Outcome(report, tuple(dict.fromkeys(hits)))
-
-
-def places(text: str) -> Iterator[tuple[Place, Span]]:
-    """Places where the text finds something, with their spans; clauses that say that nothing is there are left out."""
-    for clause in clauses(text):
-        if _ABSENT.search(text, clause.start, clause.end):
+def agree(analysis: Analysis) -> tuple[Hit, ...]:
+    """A place with something found in the impression that the findings do not have is flagged; one that they have on the other side only blocks."""
+    known = said(analysis)
+    described: dict[str, list[Location]] = {}
+    for one in known.described:
+        if one.side:
+            described.setdefault(region_of(one.organ), []).append(one)
+    hits: dict[Hit, None] = {}
+    for place in known.concluded:
+        region = region_of(place.organ)
+        same = described.get(region, [])
+        if not place.side or (not same and region not in EVERYWHERE):
             continue
-        for match in _PLACE.finditer(text, clause.start, clause.end):
-            organ = PLEURA if match["pleura"] else LUNG
-            for side in "左右" if match["side"] in "双两" else match["side"]:
-                yield Place(organ, side, match["lobe"]), Span(match.start(), match.end())
+        for side in BOTH if place.side == "双" else (place.side,):
+            if not any(_covers(one, place, side) for one in same) and not _past(analysis, place):
+                hits[_hit(analysis, place, side, same)] = None
+    return tuple(hits)
+
+
+def _past(analysis: Analysis, place: Location) -> bool:
+    return past(analysis.impression, clause_at(analysis.impression, place.start))
+
+
+def _covers(described: Location, concluded: Location, side: str) -> bool:
+    """True when both may be the same place: what one of them leaves open fits."""
+    lobes = not described.lobe or not concluded.lobe or described.lobe == concluded.lobe
+    segments = not described.segment or not concluded.segment or described.segment == concluded.segment
+    return described.side in (side, "双") and lobes and segments
+
+
+def _hit(analysis: Analysis, place: Location, side: str, described: Sequence[Location]) -> Hit:
+    named = analysis.impression.text[place.start : place.end]
+    wrong = place.side != "双" and side not in sides_of(described) and _on(OTHER[side], place, described)
+    severity = Severity.BLOCK if wrong else Severity.FLAG
+    seen = f"检查所见仅描述{OTHER[side]}侧" if wrong else f"检查所见没有相应的{side}侧描述"
+    return Hit(ID, VERSION, severity, IMPRESSION, place.start, place.end, f"诊断意见写「{named}」，{seen}，请核对侧别")
+
+
+def _on(side: str, place: Location, described: Iterable[Location]) -> bool:
+    return any(_covers(one, place, side) for one in described)

@@ -175,6 +175,10 @@ class Arriving:
             "body_part": plain(header.body_part),
             "kernel": plain(header.kernel),
             "thickness_mm": header.thickness_mm,
+            "number": header.series_number,
+            "kvp": header.kvp,
+            "contrast_agent": plain(header.contrast_agent),
+            "protocol": plain(header.protocol),
         }
 
     def values(self) -> dict[str, Any]:
@@ -240,4 +244,7 @@ def _instance_values(header: Header) -> dict[str, Any]:
         "position_mm": None if instance.position_mm is None else list(instance.position_mm),
         "orientation": None if instance.orientation is None else list(instance.orientation),
         "image_type": plain_list(instance.image_type),
+        "frames": instance.frames,
+        "acquisition": instance.acquisition,
+        "temporal": instance.temporal,
     }

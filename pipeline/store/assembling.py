@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import func, select, update
 
-from pipeline.model import Instance, JobState, Patience, ReportState, Series, SeriesChoice, Study, StudyState, Verdict, VerdictKind
+from pipeline.model import Instance, JobState, Patience, ReportState, Series, SeriesChoice, SeriesScore, Study, StudyState, Verdict, VerdictKind
 from pipeline.ports import Lease
 from pipeline.store.barring import bar
 from pipeline.store.evidence import as_facts, is_candidate
@@ -70,7 +70,7 @@ class Assembling(Repository):
         if job is None or job.state == JobState.SUPERSEDED:
             return False
         unsupported = job.state == JobState.UNSUPPORTED
-        same = job.files == files and job.region == region and unsupported == (reason is not None)
+        same = sorted(job.files) == sorted(files) and job.region == region and unsupported == (reason is not None)
         return same and job.completeness == plain(verdict.reason)
 
     def _add_job(
@@ -85,6 +85,7 @@ class Assembling(Repository):
             reason=reason,
             series_chosen=[series.series_uid for series in choice.chosen],
             series_refused=[[uid, plain(why)] for uid, why in choice.refused],
+            series_scores=[_score(one) for one in choice.scores],
             files=files,
             region=choice.region,
             is_phantom=is_phantom,
@@ -115,6 +116,13 @@ class Assembling(Repository):
         return defaultdict(tuple, {study_id: tuple(series) for study_id, series in found.items()})
 
 
+def _score(one: SeriesScore) -> dict[str, object]:
+    """One stack's score as `ctreport show` gives it."""
+    facts: dict[str, object] = {"uid": one.series_uid, "number": one.number, "description": plain(one.description), "stack": plain(one.stack)}
+    parts = [{"rule": part.rule, "points": part.points, "reason": plain(part.reason)} for part in one.parts]
+    return facts | {"images": one.images, "score": one.score, "refusal": plain(one.refusal), "parts": parts}
+
+
 def _study(row: StudyRow, series: tuple[Series, ...]) -> Study:
     return Study(
         id=row.id,
@@ -139,6 +147,10 @@ def _one_series(row: SeriesRow, study_uid: str, instances: list[InstanceRow]) ->
         body_part=row.body_part,
         kernel=row.kernel,
         thickness_mm=row.thickness_mm,
+        number=row.number,
+        kvp=row.kvp,
+        contrast_agent=row.contrast_agent,
+        protocol=row.protocol,
         instances=tuple(_instance(one, study_uid, row.series_uid) for one in instances),
     )
 
@@ -162,4 +174,8 @@ def _instance(row: InstanceRow, study_uid: str, series_uid: str) -> Instance:
         orientation=None if row.orientation is None else tuple(row.orientation),
         image_type=tuple(row.image_type),
         flags=tuple(row.flags),
+        content=row.content,
+        frames=row.frames,
+        acquisition=row.acquisition,
+        temporal=row.temporal,
     )

@@ -5,21 +5,29 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import ColumnElement, func, or_, select, update
+from sqlalchemy import ColumnElement, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from pipeline.errors import BadInput, LeaseLost, NotAllowed
+from pipeline.model import Severity
 from pipeline.ports import Delivery, Lease
 from pipeline.store.repository import Repository, fixed, in_seconds, plain
-from pipeline.store.tables import DeliveryRow, DeliveryState, DraftRow, JobRow
+from pipeline.store.tables import DeliveryRow, DeliveryState, DraftRow, FlagRow, JobRow
 
+WITHDRAWAL = "withdrawal"
 FREE = {"lease_owner": None, "lease_until": None}
 
 
 def is_due() -> ColumnElement[bool]:
-    """Waiting, due, and nobody delivers it now."""
+    """Waiting, due, nobody delivers it now, and nothing in the draft blocks it. The notice of a withdrawal is never barred."""
     free = or_(DeliveryRow.lease_until.is_(None), DeliveryRow.lease_until < func.now())
-    return (DeliveryRow.state == fixed(DeliveryState.WAITING)) & (DeliveryRow.due_at <= func.now()) & free
+    open_ = or_(DeliveryRow.kind == WITHDRAWAL, ~exists().where(FlagRow.draft_id == DeliveryRow.draft_id, blocks()))
+    return (DeliveryRow.state == fixed(DeliveryState.WAITING)) & (DeliveryRow.due_at <= func.now()) & free & open_
+
+
+def blocks() -> ColumnElement[bool]:
+    """A hit that blocks its report and that nobody has resolved."""
+    return (FlagRow.severity == Severity.BLOCK.value) & FlagRow.resolved_at.is_(None)
 
 
 class PgDeliveries(Repository):

@@ -53,7 +53,16 @@ class Jobs(Repository):
 
     def claim(self, step: Step, limit: int, lease: Lease) -> tuple[Job, ...]:
         """Up to `limit` jobs under a lease, most urgent first; see the Studies port."""
-        chosen = claimable(step).limit(limit).with_for_update(of=JobRow, skip_locked=True).cte("chosen")
+        return self._claim(step, claimable(step).limit(limit), lease)
+
+    def claim_together(self, step: Step, limit: int, lease: Lease) -> tuple[Job, ...]:
+        """The first job alone where it was tried before, else up to `limit` that were not; see the Studies port."""
+        tried = self.session.scalars(claimable(step).with_only_columns(JobRow.attempts).limit(1)).one_or_none()
+        company = () if limit == 1 or tried else self._claim(step, claimable(step).where(JobRow.attempts == 0).limit(limit), lease)
+        return company or self._claim(step, claimable(step).limit(1), lease)
+
+    def _claim(self, step: Step, which: Select[UUID], lease: Lease) -> tuple[Job, ...]:
+        chosen = which.with_for_update(of=JobRow, skip_locked=True).cte("chosen")
         claimed = CLAIMS[step]
         leased: dict[str, Any] = {
             "state": claimed.working.value,

@@ -14,10 +14,10 @@ from pipeline.store.evidence import has_open_association
 from pipeline.store.proof import duplicates, instance_rows, stuck
 from pipeline.store.repository import plain
 from pipeline.store.session import PgStore
-from pipeline.store.shown import shown
+from pipeline.store.shown import series, shown
 from pipeline.store.tables import AuditRow, DraftRow, JobRow, QuarantineRow, ReportRow, StudyRow
 
-__all__ = ["duplicates", "instance_rows", "show", "stuck", "study_overview", "timeline", "which"]
+__all__ = ["duplicates", "instance_rows", "series_read", "show", "stuck", "study_overview", "timeline", "which"]
 
 STEPS = {
     JobState.READY: "encode",
@@ -61,6 +61,14 @@ def timeline(store: PgStore, study: str) -> list[dict[str, Any]]:
         {"id": row.id, "at": row.at, "action": row.action, "actor": row.actor, "job_id": row.job_id and str(row.job_id), "detail": row.detail}
         for row in rows
     ]
+
+
+def series_read(store: PgStore, study: str) -> dict[str, Any] | None:
+    """Which series the newest revision of a study reads and why, as `ctreport show` has it; None before it was assembled."""
+    query = select(JobRow).join(StudyRow, StudyRow.id == JobRow.study_id).where(which(study)).order_by(JobRow.revision.desc()).limit(1)
+    with store.begin() as work:
+        job = work.session.scalars(query).one_or_none()
+        return None if job is None else series(job)
 
 
 def show(store: PgStore, study: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pipeline.model import Rejection, ReportState, Study, StudyState
 from pipeline.ports import Rejected
 from pipeline.store.audit import PgAudit
 from pipeline.store.barring import OPEN_REPORTS, bar, withdraw
+from pipeline.store.dose_taken_back import take_back_doses
 from pipeline.store.repository import Repository, any_of, plain
 from pipeline.store.tables import InstanceRow, JobRow, RejectionRow, StudyRow
 
@@ -47,7 +48,10 @@ class Rejecting(Repository):
         new = self._note(note_study, rejection)
         taken = self._taken(new)
         rows = self._studies_locked(list(taken))
-        return tuple(self._take_back(row, sop_uids, rejection) for row in rows if (sop_uids := taken[row.id]))
+        rejected = tuple(self._take_back(row, sop_uids, rejection) for row in rows if (sop_uids := taken[row.id]))
+        # last: the dose step too locks studies, then reports, then events, then its own rows
+        take_back_doses(self.session, list(taken), [uid for uids in taken.values() for uid in uids])
+        return rejected
 
     def withdraw_rejected(self, study: Study) -> bool:
         """A claimed study of which every image is rejected → withdrawn; see the Studies port."""

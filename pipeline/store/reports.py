@@ -10,10 +10,12 @@ from sqlalchemy import func, select, update
 
 from pipeline.errors import BadInput
 from pipeline.model import ReportState
+from pipeline.ports import Block
 from pipeline.ports import ReportRow as Report
+from pipeline.store.deliveries import blocks
 from pipeline.store.repository import Repository, plain
 from pipeline.store.shown import shown
-from pipeline.store.tables import ReportRow
+from pipeline.store.tables import FlagRow, ReportRow
 
 # state → the columns that say who and when
 NOTED = {
@@ -32,7 +34,7 @@ class PgReports(Repository):
         found = self.session.scalars(select(ReportRow).where(ReportRow.id == report_id).with_for_update()).one_or_none()
         if found is None:
             raise BadInput(f"there is no report {report_id}; `ctreport status` lists what there is")
-        return Report(found.id, found.study_id, ReportState(found.state), found.demo_only)
+        return Report(found.id, found.study_id, ReportState(found.state), found.demo_only, found.draft_id)
 
     def move(self, report: Report, to: ReportState, actor: str) -> None:
         """Move a report that `get` locked, noting who and when. Raises IllegalMove."""
@@ -40,6 +42,17 @@ class PgReports(Repository):
         if to in NOTED:
             values |= {f"{NOTED[to]}_by": plain(actor), f"{NOTED[to]}_at": func.now()}
         self.session.execute(update(ReportRow).where(ReportRow.id == report.id).values(**values))
+
+    def blocks(self, report: Report) -> tuple[Block, ...]:
+        """Unresolved hits that block it, in their order, locked until the end of the transaction."""
+        query = select(FlagRow).where(FlagRow.draft_id == report.draft_id, blocks()).order_by(FlagRow.position).with_for_update()
+        return tuple(Block(row.position, row.rule, row.section, row.message) for row in self.session.scalars(query))
+
+    def resolve(self, report: Report, block: Block, actor: str, reason: str) -> None:
+        """Note who answers for a hit that blocks, and why."""
+        mine = (FlagRow.draft_id == report.draft_id) & (FlagRow.position == block.position)
+        values = {"resolved_by": plain(actor), "resolved_at": func.now(), "resolution": plain(reason)}
+        self.session.execute(update(FlagRow).where(mine).values(**values))
 
     def shown(self, draft_id: UUID) -> Mapping[str, object]:
         """What `ctreport show` prints of one draft. Raises BadInput for an unknown id."""

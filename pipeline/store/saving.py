@@ -6,11 +6,11 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import func, insert
 
-from pipeline.model import Draft, Finding, Hit, Job, JobState, ReportState
+from pipeline.model import Candidate, Draft, Finding, Hit, Job, JobState, ReportState
 from pipeline.ports import Lease
 from pipeline.store.jobs import Jobs
 from pipeline.store.repository import plain
-from pipeline.store.tables import DraftRow, FindingRow, FlagRow, ReportRow
+from pipeline.store.tables import DraftCandidateRow, DraftFrameRow, DraftRow, FindingRow, FlagRow, ReportRow
 
 
 class Saving(Jobs):
@@ -21,15 +21,27 @@ class Saving(Jobs):
         self.hand_over(job, JobState.DRAFTED, lease, attempts=0, reason=None, ended_at=func.now())
         draft_id = self._add_draft(job, draft)
         findings = [_finding(draft_id, position, finding) for position, finding in enumerate(draft.checked.report.findings)]
-        flags = [_flag(draft_id, position, hit) for position, hit in enumerate(draft.checked.hits)]
+        flags = [flag_values(draft_id, position, hit) for position, hit in enumerate(draft.checked.hits)]
         if findings:
             self.session.execute(insert(FindingRow), findings)
         if flags:
             self.session.execute(insert(FlagRow), flags)
+        self._add_regions(draft_id, draft)
         report: dict[str, object] = {"study_id": job.study_id, "revision": job.revision, "department": draft.department}
         report["demo_only"] = draft.source.phantom_only and not job.is_phantom
         self.session.execute(insert(ReportRow).values(id=uuid4(), draft_id=draft_id, state=ReportState.WAITING.value, **report))
         return draft_id
+
+    def _add_regions(self, draft_id: UUID, draft: Draft) -> None:
+        """Where the regions lie, for the patient's later examinations."""
+        stated = {finding.candidate: finding.size_mm for finding in reversed(draft.checked.report.findings)}
+        if draft.candidates:
+            rows = [_candidate(draft_id, one, stated.get(one.index)) for one in draft.candidates]
+            self.session.execute(insert(DraftCandidateRow), rows)
+        if draft.frame is not None:
+            frame = draft.frame
+            place = {"lungs_mm": list(frame.lungs_mm), "midline_mm": frame.midline_mm, "step_mm": frame.step_mm, "thickness_mm": frame.thickness_mm}
+            self.session.execute(insert(DraftFrameRow).values(draft_id=draft_id, covers=list(draft.covers), **place))
 
     def _add_draft(self, job: Job, draft: Draft) -> UUID:
         report, source, generation = draft.checked.report, draft.source, draft.generation
@@ -69,7 +81,23 @@ def _finding(draft_id: UUID, position: int, finding: Finding) -> dict[str, objec
     }
 
 
-def _flag(draft_id: UUID, position: int, hit: Hit) -> dict[str, object]:
+def _candidate(draft_id: UUID, one: Candidate, stated_mm: int | None) -> dict[str, object]:
+    return {
+        "draft_id": draft_id,
+        "index": one.index,
+        "kind": one.kind,
+        "center_mm": list(one.center_mm),
+        "side": one.side.value,
+        "lobe": one.lobe or "",
+        "density": one.density or "",
+        "size_mm": one.size_mm,
+        "stated_mm": stated_mm,
+        "score": one.score,
+    }
+
+
+def flag_values(draft_id: UUID, position: int, hit: Hit) -> dict[str, object]:
+    """One flag's row."""
     return {
         "draft_id": draft_id,
         "position": position,

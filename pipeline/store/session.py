@@ -17,12 +17,14 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from pipeline.errors import BadInput, PipelineError, ServiceUnavailable
+from pipeline.store.alerts import PgAlerts
 from pipeline.store.audit import PgAudit
 from pipeline.store.commitments import PgCommitments
 from pipeline.store.deliveries import PgDeliveries
+from pipeline.store.dosing import PgDoses
 from pipeline.store.performed import PgPerformed
 from pipeline.store.reports import PgReports
-from pipeline.store.rules import PgRules
+from pipeline.store.rules import KeptRules, PgRules
 from pipeline.store.studies import PgStudies
 
 DRIVER = "postgresql+psycopg"
@@ -77,8 +79,9 @@ def _check_alive(connection: DBAPIConnection, record: ConnectionPoolEntry, proxy
 class PgWork:
     """One transaction on PostgreSQL: the repositories share its session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, kept_rules: KeptRules | None = None) -> None:
         self.session = session
+        self._kept_rules = kept_rules
 
     @cached_property
     def studies(self) -> PgStudies:
@@ -88,12 +91,22 @@ class PgWork:
     @cached_property
     def rules(self) -> PgRules:
         """Rules and doses."""
-        return PgRules(self.session)
+        return PgRules(self.session, self._kept_rules)
+
+    @cached_property
+    def doses(self) -> PgDoses:
+        """What patients have had of radiation."""
+        return PgDoses(self.session)
 
     @cached_property
     def reports(self) -> PgReports:
         """Reports as readers move them."""
         return PgReports(self.session)
+
+    @cached_property
+    def alerts(self) -> PgAlerts:
+        """Suspected critical findings."""
+        return PgAlerts(self.session)
 
     @cached_property
     def deliveries(self) -> PgDeliveries:
@@ -140,13 +153,14 @@ class PgStore:
             },
         )
         event.listen(self._engine, "checkout", _check_alive)
+        self._kept_rules = KeptRules()
 
     @contextmanager
     def begin(self) -> Iterator[PgWork]:
         """One transaction: commits when the block ends, rolls back on an exception. Raises ServiceUnavailable or BadInput for a driver's error."""
         try:
             with Session(self._engine, expire_on_commit=False) as session, session.begin():
-                yield PgWork(session)
+                yield PgWork(session, self._kept_rules)
         except (StatementError, PoolTimeout) as error:
             raise translate(error, self._url) from None  # the driver's message can hold patient data
 

@@ -60,8 +60,9 @@ def shown(session: Session, draft_id: UUID) -> dict[str, Any]:
 
 
 def series(job: JobRow) -> dict[str, Any]:
-    """Which series a job reads, and why not the others."""
-    return {"chosen": list(job.series_chosen), "refused": [{"uid": uid, "reason": reason} for uid, reason in job.series_refused]}
+    """Which series a job reads, why not the others, and what each rule said of each (best first)."""
+    refused = [{"uid": uid, "reason": reason} for uid, reason in job.series_refused]
+    return {"chosen": list(job.series_chosen), "refused": refused, "scores": list(job.series_scores)}
 
 
 def _draft(session: Session, draft: DraftRow) -> dict[str, Any]:
@@ -94,4 +95,11 @@ def _findings(session: Session, draft_id: UUID) -> list[dict[str, Any]]:
 def _flags(session: Session, draft_id: UUID) -> list[dict[str, Any]]:
     rows = session.scalars(select(FlagRow).where(FlagRow.draft_id == draft_id).order_by(FlagRow.position))
     names = ("rule", "version", "severity", "section", "message", "original")
-    return [{name: getattr(row, name) for name in names} | {"start": row.start_at, "end": row.end_at} for row in rows]
+    return [{name: getattr(row, name) for name in names} | {"start": row.start_at, "end": row.end_at} | _resolution(row) for row in rows]
+
+
+def _resolution(row: FlagRow) -> dict[str, Any]:
+    """Who answered for a hit that blocks; nothing while nobody has."""
+    if row.resolved_at is None:
+        return {}
+    return {"resolved_by": row.resolved_by, "resolved_at": row.resolved_at.isoformat(), "resolution": row.resolution}

@@ -7,8 +7,9 @@ from pipeline.store.evidence import Judging
 from pipeline.store.receiving import Receiving
 from pipeline.store.rejecting import Rejecting
 from pipeline.store.saving import Saving
+from pipeline.store.series_rules import SeriesRules
 from pipeline.store.upkeep import Upkeep
 
 
-class PgStudies(Receiving, Judging, Assembling, Rejecting, Saving, Upkeep):
+class PgStudies(Receiving, Judging, Assembling, SeriesRules, Rejecting, Saving, Upkeep):
     """Rows of studies, instances and jobs inside the current transaction."""

@@ -12,9 +12,16 @@ import pytest
 NOWHERE = {"CTREPORT_DATABASE_URL": "postgresql://nobody:x@127.0.0.1:1/none", "CTREPORT_REDIS_URL": "redis://127.0.0.1:1/0"}
 PROCESSES = {
     "listener": ("import workers.listener; from workers import wiring; wiring.listener()", {"torch", "transformers", "llguidance", "scipy"}),
-    "web": ("import workers.web", {"torch", "pynetdicom", "scipy"}),
-    "io": ("import workers.tasks; from workers import wiring; wiring.assembling(); wiring.sweeping(); wiring.delivering()", {"torch", "pynetdicom"}),
-    "encode": ("import workers.tasks; from workers import wiring; wiring.encoding()", {"pynetdicom", "llguidance"}),
+    "web": ("import workers.web", {"torch", "transformers", "pynetdicom", "scipy"}),
+    "io": (
+        "import workers.tasks; from workers import wiring; wiring.assembling(); wiring.sweeping(); wiring.delivering()",
+        {"torch", "transformers", "pynetdicom"},
+    ),
+    "encode": ("import workers.tasks; from workers import wiring; wiring.encoding()", {"pynetdicom", "llguidance", "transformers"}),
+    "packaged encoder": (
+        "from pipeline.encoder.choice import network; from pipeline.settings import settings; network(settings().encoder)",
+        {"transformers"},
+    ),
 }
 
 

@@ -4,11 +4,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pipeline.errors import IllegalMove
-from pipeline.model import MOVES, Generation, JobState, Machine, ReportState, StudyState
+from pipeline.model import MOVES, AlertState, Generation, JobState, Machine, ReportState, StudyState
 
-FIRST: dict[type[Machine], Machine] = {StudyState: StudyState.RECEIVING, JobState: JobState.READY, ReportState: ReportState.WAITING}
+FIRST: dict[type[Machine], Machine] = {
+    StudyState: StudyState.RECEIVING,
+    JobState: JobState.READY,
+    ReportState: ReportState.WAITING,
+    AlertState: AlertState.OPEN,
+}
 ALL = [state for machine in FIRST for state in machine]
-ENDS = {JobState.SUPERSEDED, ReportState.REJECTED}  # a withdrawn study opens again only for new images after rejection notes
+ENDS = {JobState.SUPERSEDED, ReportState.REJECTED, AlertState.ACKNOWLEDGED}  # a withdrawn study opens again only for new images after rejection notes
 
 
 @given(st.sampled_from(ALL), st.sampled_from(ALL))

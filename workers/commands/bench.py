@@ -17,7 +17,10 @@ from pipeline import log
 from pipeline.errors import Permanent
 from workers import wiring
 from workers.commands.answer import Json, answer
+from workers.commands.bench_learned import denoise, sides
 from workers.commands.bench_place import commit, machine, memory_bytes
+from workers.commands.bench_rules import rules
+from workers.commands.bench_volume import volume
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,9 +39,10 @@ From = Annotated[Path | None, typer.Option("--from", help="show an earlier resul
 Markdown = Annotated[bool, typer.Option("--markdown", help="print the tables as Markdown, as the README has them")]
 
 
-@app.callback()
-def bench() -> None:
-    """Without it a single command would lose its name."""
+app.command()(volume)
+app.command()(rules)
+app.command()(denoise)
+app.command()(sides)
 
 
 @app.command()

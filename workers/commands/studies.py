@@ -62,12 +62,13 @@ def status(study: Annotated[str | None, typer.Argument()] = None, data: Data = N
 
 @app.command()
 def why(study: Study, data: Data = None, json_to: Json = None) -> None:
-    """The timeline of one study."""
+    """The timeline of one study, and which of its series is read and why."""
+    from pipeline.export.markdown import series_markdown
     from pipeline.store import queries
 
-    events = queries.timeline(wiring.store(), study)
+    events, series = queries.timeline(wiring.store(), study), queries.series_read(wiring.store(), study)
     lines = [f"{event['at']:%Y-%m-%d %H:%M:%S}  {event['action']:<12} {event['detail']}" for event in events]
-    answer({"events": events}, json_to, "\n".join(lines))
+    answer({"events": events, "series": series}, json_to, "\n".join([*lines, *([series_markdown(series)] if series else [])]))
 
 
 @app.command()

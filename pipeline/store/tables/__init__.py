@@ -1,5 +1,15 @@
 """The schema as typed ORM classes. Importing this package knows every table, so `Base.metadata` is whole."""
 
+from pipeline.store.tables.alerting import (
+    AlertRow,
+    CriticalRuleRow,
+    DraftCandidateRow,
+    DraftFrameRow,
+    GrowthRuleRow,
+    GuidelineLineRow,
+    GuidelineTableRow,
+    HistoryCueRow,
+)
 from pipeline.store.tables.arrival import (
     AssociationRow,
     InstanceRow,
@@ -11,26 +21,38 @@ from pipeline.store.tables.arrival import (
     StudyRow,
 )
 from pipeline.store.tables.base import Base, DeliveryState
+from pipeline.store.tables.choosing import SeriesRuleRow
 from pipeline.store.tables.performing import CommitmentRow, CommitmentState, PerformedStepRow, PerformedStepStudyRow
 from pipeline.store.tables.reading import DeliveryRow, DraftRow, FindingRow, FlagRow, ReportRow
-from pipeline.store.tables.ruling import DoseEventRow, DoseRuleRow, RuleTermRow, RuleVersionRow
+from pipeline.store.tables.ruling import DoseEventRow, DoseFactorRow, DoseReportRow, DoseRuleRow, LexiconEntryRow, RuleTermRow, RuleVersionRow
 from pipeline.store.tables.work import AuditRow, JobRow
 
 __all__ = [
+    "AlertRow",
     "AssociationRow",
     "AuditRow",
     "Base",
     "CommitmentRow",
     "CommitmentState",
+    "CriticalRuleRow",
     "DeliveryRow",
     "DeliveryState",
     "DoseEventRow",
+    "DoseFactorRow",
+    "DoseReportRow",
     "DoseRuleRow",
+    "DraftCandidateRow",
+    "DraftFrameRow",
     "DraftRow",
     "FindingRow",
     "FlagRow",
+    "GrowthRuleRow",
+    "GuidelineLineRow",
+    "GuidelineTableRow",
+    "HistoryCueRow",
     "InstanceRow",
     "JobRow",
+    "LexiconEntryRow",
     "PatientRow",
     "PerformedStepRow",
     "PerformedStepStudyRow",
@@ -40,6 +62,7 @@ __all__ = [
     "RuleTermRow",
     "RuleVersionRow",
     "SeriesRow",
+    "SeriesRuleRow",
     "StudyAssociationRow",
     "StudyRow",
 ]

@@ -94,6 +94,10 @@ class SeriesRow(Base):
     body_part: Mapped[str]
     kernel: Mapped[str]
     thickness_mm: Mapped[float | None]
+    number: Mapped[int | None]  # SeriesNumber
+    kvp: Mapped[float | None]
+    contrast_agent: Mapped[str] = mapped_column(server_default="")
+    protocol: Mapped[str] = mapped_column(server_default="")
     created_at: Mapped[Now]
 
 
@@ -151,6 +155,9 @@ class InstanceRow(Base):
     position_mm: Mapped[list[float] | None] = mapped_column(ARRAY(Double))
     orientation: Mapped[list[float] | None] = mapped_column(ARRAY(Double))
     image_type: Mapped[Strings]
+    frames: Mapped[int] = mapped_column(server_default="1")
+    acquisition: Mapped[int | None]  # AcquisitionNumber
+    temporal: Mapped[int | None]  # TemporalPositionIdentifier
     content: Mapped[str] = mapped_column(server_default="")  # dose-report, dose-screen; empty for an image to be read
     flags: Mapped[Strings]
     received_at: Mapped[Now]

@@ -26,6 +26,7 @@ PatientKey = Annotated[uuid.UUID, mapped_column(ForeignKey("patients.id"), index
 Strings = list[str]
 Pairs = list[list[str]]
 Facts = dict[str, object]
+FactRows = list[dict[str, object]]
 NO_FACTS = text("'{}'::jsonb")
 
 
@@ -41,6 +42,7 @@ class Base(DeclarativeBase):
         Pairs: JSONB,
         dict[str, str]: JSONB,
         Facts: JSONB,
+        FactRows: JSONB,
     }
 
 

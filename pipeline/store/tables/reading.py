@@ -12,11 +12,13 @@ from sqlalchemy.orm import Mapped, mapped_column
 from pipeline.model import ReportState, Severity
 from pipeline.store.tables.base import Base, DeliveryState, Id, Now, StudyKey, lease_whole, states
 
+RESOLVED = "resolved_at IS NOT NULL AND resolved_by IS NOT NULL AND resolution IS NOT NULL AND resolved_by <> '' AND resolution <> ''"
 SEVERITIES = ", ".join(f"'{severity.value}'" for severity in Severity)
 
 
 class DraftRow(Base):
-    """A checked draft: its text, where it came from, how it was generated. Never changed once written."""
+    """A checked draft: its text, where it came from, how it was generated. Once written, only a dose warning may still join or leave 建议, while
+    nobody has touched the report."""
 
     __tablename__ = "drafts"
     __table_args__ = (
@@ -60,7 +62,10 @@ class FlagRow(Base):
     """One rule hit of a draft; `start_at:end_at` are character offsets into the section's own text."""
 
     __tablename__ = "draft_flags"
-    __table_args__ = (CheckConstraint(f"severity IN ({SEVERITIES})", name="severity"),)
+    __table_args__ = (
+        CheckConstraint(f"severity IN ({SEVERITIES})", name="severity"),
+        CheckConstraint(f"resolved_at IS NULL AND resolved_by IS NULL AND resolution IS NULL OR {RESOLVED}", name="resolved"),
+    )
     draft_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("drafts.id", ondelete="CASCADE"), primary_key=True)
     position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     rule: Mapped[str]
@@ -71,6 +76,9 @@ class FlagRow(Base):
     end_at: Mapped[int]
     message: Mapped[str]
     original: Mapped[str]
+    resolved_by: Mapped[str | None]  # of a blocking one: who answers for it, when, and why
+    resolved_at: Mapped[datetime | None]
+    resolution: Mapped[str | None]
 
 
 class ReportRow(Base):

@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, CheckConstraint, Identity, Index, UniqueConst
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pipeline.model import JobState
-from pipeline.store.tables.base import NO_FACTS, Base, Facts, Id, Now, Pairs, Strings, StudyKey, lease_whole, states
+from pipeline.store.tables.base import NO_FACTS, Base, FactRows, Facts, Id, Now, Pairs, Strings, StudyKey, lease_whole, states
 
 LIVE = "state IN ('ready', 'encoding', 'encoded', 'drafting')"
 
@@ -39,6 +39,7 @@ class JobRow(Base):
     reason: Mapped[str | None]
     series_chosen: Mapped[Strings]
     series_refused: Mapped[Pairs]
+    series_scores: Mapped[FactRows] = mapped_column(server_default=text("'[]'::jsonb"))  # what each rule said of each stack
     files: Mapped[Strings]
     region: Mapped[str]
     is_phantom: Mapped[bool]

@@ -114,7 +114,7 @@ def test_a_slice_that_never_came_makes_the_study_partial_and_names_its_place(sto
     assert assembled(store) == []
     aged(store, 300.0)
     assembled(store)
-    assert one(store, "SELECT completeness FROM jobs")["completeness"] == "序列「Thorax 5.0」第 4 层后缺 1 层（20.0 mm 处）"
+    assert one(store, "SELECT completeness FROM jobs")["completeness"] == "序列「Thorax 5.0」图像 4 与 6 之间缺 1 层（20.0 mm 处）"
     associated(store, "released", 5)
     aged(store, 31.0)
     assembled(store)

@@ -2,6 +2,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from threading import Event
 
+from sqlalchemy import text
+
 from pipeline.model import SeriesChoice
 from pipeline.ports import Lease
 from pipeline.store.session import PgStore
@@ -111,3 +113,21 @@ def test_an_assembly_that_dies_again_and_again_ends_held_with_a_sentence(store: 
     study = rows.one(store, "SELECT state, reason, lease_owner FROM studies")
     assert (study["state"], study["lease_owner"]) == ("held", None)
     assert "2 times" in study["reason"]
+
+
+def test_what_the_choice_needs_comes_back_as_it_was_read(store: PgStore) -> None:
+    told = rows.header(1)
+    facts = replace(told.instance, frames=120, acquisition=3, temporal=2)
+    rows.send(store, replace(told, instance=facts, series_number=5, kvp=100.0, contrast_agent="Iohexol", protocol="胸部增强"))
+    (study,) = rows.quiet(store)
+    (series,) = study.series
+    assert series.instances == (facts,)
+    assert (series.number, series.kvp, series.contrast_agent, series.protocol) == (5, 100.0, "Iohexol", "胸部增强")
+
+
+def test_the_same_files_in_another_order_are_no_new_revision(store: PgStore) -> None:
+    rows.ready_job(store)
+    with store.begin() as work:
+        work.session.execute(text("UPDATE jobs SET files = (SELECT jsonb_agg(f ORDER BY f DESC) FROM jsonb_array_elements(files) f)"))
+        work.session.execute(text("UPDATE studies SET state = 'receiving'"))
+    assert rows.freeze(store) is None

@@ -3,6 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import text
 
 from pipeline.errors import IllegalMove, LeaseLost, NotAllowed
 from pipeline.model import Job, JobState, Priority, Step
@@ -242,3 +243,28 @@ def test_an_outdated_job_value_cannot_move_the_row(store: PgStore) -> None:
     (job,) = rows.claim(store)
     with pytest.raises(LeaseLost), store.begin() as work:
         work.studies.give_back(replace(job, state=JobState.DRAFTING), "x", 0.0, ME)
+
+
+def test_work_in_company_takes_what_was_never_tried_and_the_rest_alone(store: PgStore) -> None:
+    for study in ("1.2.3", "1.2.4", "1.2.5"):
+        rows.ready_job(store, study)
+
+    def together(limit: int) -> list[str]:
+        with store.begin() as work:
+            return [job.study_uid for job in work.studies.claim_together(Step.ENCODE, limit, ME)]
+
+    with store.begin() as work:
+        work.session.execute(text("UPDATE jobs SET attempts = 1 WHERE study_id = (SELECT id FROM studies WHERE study_uid = '1.2.3')"))
+    assert together(3) == ["1.2.3"]
+    assert together(3) == ["1.2.4", "1.2.5"]
+    assert together(3) == []
+
+
+def test_work_in_company_that_finds_the_fresh_ones_taken_goes_on_with_a_tried_one(store: PgStore) -> None:
+    rows.ready_job(store, "1.2.3")
+    rows.ready_job(store, "1.2.4")
+    with store.begin() as work:
+        work.session.execute(text("UPDATE jobs SET attempts = 1 WHERE study_id = (SELECT id FROM studies WHERE study_uid = '1.2.4')"))
+    with store.begin() as first, store.begin() as second:
+        assert [job.study_uid for job in first.studies.claim_together(Step.ENCODE, 4, ME)] == ["1.2.3"]
+        assert [job.study_uid for job in second.studies.claim_together(Step.ENCODE, 4, OTHER)] == ["1.2.4"]

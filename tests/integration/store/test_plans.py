@@ -16,7 +16,9 @@ QUERIES: dict[str, Select[object]] = {
 STATEMENTS = {
     "ix_jobs_lease_until": "SELECT * FROM jobs WHERE lease_until < now()",
     "ix_studies_lease_until": "SELECT * FROM studies WHERE lease_until < now()",
-    "ix_dose_events_patient_id_exam_date": "SELECT * FROM dose_events WHERE patient_id = gen_random_uuid() AND exam_date > now()",
+    "ix_dose_events_window": "SELECT msv FROM dose_events WHERE patient_id = gen_random_uuid() AND exam_date > now()",
+    "ix_dose_events_event_uid": "SELECT * FROM dose_events WHERE event_uid = '1.2.3'",
+    "ix_dose_reports_due": "SELECT * FROM dose_reports WHERE state IN ('waiting', 'recheck') AND due_at <= now() ORDER BY due_at",
     "uq_rejections_sop_uid_ko_sop_uid": "SELECT * FROM instances i WHERE EXISTS (SELECT FROM rejections r WHERE r.sop_uid = i.sop_uid)",
     "ix_performed_step_studies_study_uid": "SELECT * FROM performed_step_studies WHERE study_uid = '1.2.3'",
     "uq_studies_study_uid": "SELECT * FROM finished_reports WHERE study_uid = '1.2.3'",

@@ -65,7 +65,7 @@ def test_show_has_the_keys_of_the_design(store: PgStore) -> None:
     assert shown["draft"]["flags"][0]["original"] == "毛玻璃"
     assert shown["draft"]["source"].items() >= {"rung": "embedded", "model": "tiny", "rules_version": 1}.items()
     assert shown["draft"]["generation"] == {"tokens": 90, "verify_count": 30, "accepted_histogram": [5, 10, 15], "seconds": 0.5}
-    assert shown["series"] == {"chosen": ["1.2.3.5"], "refused": [{"uid": "1.2.3.6", "reason": "localizer"}]}
+    assert shown["series"] == {"chosen": ["1.2.3.5"], "refused": [{"uid": "1.2.3.6", "reason": "localizer"}], "scores": []}
     assert (shown["revision"], shown["watermark"], shown["status"], shown["draft_id"]) == (1, WATERMARK, "待审", str(draft_id))
 
 

@@ -85,6 +85,9 @@ def test_flags_keep_the_original_words(store: PgStore) -> None:
         "end": 5,
         "message": "毛玻璃 → 磨玻璃",
         "original": "毛玻璃",
+        "resolved_by": None,
+        "resolved_at": None,
+        "resolution": None,
     }
 
 

@@ -77,7 +77,7 @@ def test_studies_without_dose_counts_ct_of_the_window(store: PgStore) -> None:
     rows.send(store, rows.header(1, "1.2.3"), rows.header(1, "1.2.4"), rows.header(1, "1.2.5", study_date=date(2024, 1, 1)))
     add_dose(store, date(2026, 1, 15), 5.0, study=study_id(store, "1.2.4"))
     with store.begin() as work:
-        assert work.rules.studies_without_dose(study_id(store), date(2025, 1, 15), date(2026, 1, 15)) == 1
+        assert work.rules.studies_without_dose(study_id(store), date(2025, 1, 15), date(2026, 1, 15)) == (date(2026, 1, 15),)
 
 
 def test_study_date_falls_back_to_the_day_of_arrival(store: PgStore) -> None:

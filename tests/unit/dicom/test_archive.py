@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import uuid
 from pathlib import Path
 
 import pytest
@@ -244,6 +243,8 @@ def test_no_path_ever_leaves_the_archive(relative: str) -> None:
     assert root in found.parents
 
 
-def test_features_get_a_folder(archive: FileArchive) -> None:
-    relative = archive.features_path(uuid.uuid4())
-    assert archive.path(relative).parent.is_dir()
+def test_features_stand_where_encoder_and_files_say_in_a_folder_that_exists(archive: FileArchive) -> None:
+    paths = {archive.features_path(identity, source) for identity in ("compact/1/a", "compact/2/a") for source in ("ab" * 32, "cd" * 32)}
+    assert len(paths) == 4
+    assert all(archive.path(relative).parent.is_dir() for relative in paths)
+    assert archive.features_path("compact/1/a", "ab" * 32) in paths

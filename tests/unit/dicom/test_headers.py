@@ -14,7 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydicom import dcmwrite
 from pydicom.dataset import Dataset
-from pydicom.uid import CTImageStorage, DeflatedExplicitVRLittleEndian, ExplicitVRBigEndian, ExplicitVRLittleEndian, ImplicitVRLittleEndian
+from pydicom.uid import (
+    CTImageStorage,
+    DeflatedExplicitVRLittleEndian,
+    EnhancedCTImageStorage,
+    ExplicitVRBigEndian,
+    ExplicitVRLittleEndian,
+    ImplicitVRLittleEndian,
+)
 from pynetdicom.dsutils import split_dataset
 
 from pipeline.dicom.headers import read_header
@@ -226,3 +233,51 @@ def test_a_mutated_header_is_read_or_unreadable(changes: list[tuple[int, int]]) 
     except UnreadableDicom:
         return
     assert 0 < len(header.instance.study_uid) <= 64
+
+
+def test_what_the_choice_of_a_series_needs() -> None:
+    header = read(
+        SeriesNumber=3,
+        AcquisitionNumber=2,
+        TemporalPositionIdentifier=4,
+        KVP="100",
+        ProtocolName="胸部平扫",
+        ContrastBolusAgent="Iohexol",
+        NumberOfFrames=1,
+    )
+    assert (header.series_number, header.kvp, header.protocol, header.contrast_agent) == (3, 100.0, "胸部平扫", "Iohexol")
+    assert (header.instance.acquisition, header.instance.temporal, header.instance.frames, header.instance.flags) == (2, 4, 1, ())
+    bare = read()
+    assert (bare.series_number, bare.kvp, bare.contrast_agent, bare.protocol) == (None, None, "", "")
+    assert (bare.instance.acquisition, bare.instance.temporal, bare.instance.frames) == (None, None, 1)
+
+
+@pytest.mark.parametrize("frames", ["0", "-3", "many"])
+def test_a_number_of_frames_that_cannot_be_is_one(frames: str) -> None:
+    ds = ct()
+    ds.add_new("NumberOfFrames", "IS", None)
+    ds["NumberOfFrames"]._value = frames
+    found = read_header(arrival(encoded(ds)))
+    assert found.instance.frames == 1
+
+
+def test_frames_are_counted_however_long_the_functional_groups_are() -> None:
+    ds = ct(SOPClassUID=EnhancedCTImageStorage, NumberOfFrames=400, ContrastBolusAgentSequence=[code("C-B0322", "SRT", "Iohexol")])
+    ds.PerFrameFunctionalGroupsSequence = [frame(n) for n in range(400)]
+    data = encoded(ds)
+    found = read_header(replace(arrival(data, sop_class=EnhancedCTImageStorage), head=data[:2048]))
+    assert (found.instance.frames, found.contrast_agent) == (400, "对比剂")
+
+
+def code(value: str, scheme: str, meaning: str) -> Dataset:
+    item = Dataset()
+    item.CodeValue, item.CodingSchemeDesignator, item.CodeMeaning = value, scheme, meaning
+    return item
+
+
+def frame(number: int) -> Dataset:
+    """Functional groups of one frame."""
+    place, item = Dataset(), Dataset()
+    place.ImagePositionPatient = [0.0, 0.0, float(number)]
+    item.PlanePositionSequence = [place]
+    return item

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,13 @@ def test_the_text_does_not_depend_on_the_draft_length(checkpoint: Path) -> None:
 def test_only_a_live_model_may_write_for_real_studies(checkpoint: Path, as_live: Path) -> None:
     assert EmbeddedDrafter(checkpoint, 3, 600).phantom_only
     assert not EmbeddedDrafter(as_live, 3, 600).phantom_only
+
+
+def test_features_of_another_encoder_are_refused_before_decoding(checkpoint: Path) -> None:
+    other = replace(FEATURES, array=np.zeros((4, 768), np.float32), encoder="medsam")
+    sentence = r"encoder 'medsam' gives features of 768 columns, the projector of model 'seeded' takes 8 and gives 64"
+    with pytest.raises(ModelMissing, match=sentence):
+        EmbeddedDrafter(checkpoint, k=3, max_tokens=600).draft(other, "", "radiology")
 
 
 def test_an_answer_cut_at_the_limit_is_no_draft(checkpoint: Path) -> None:

@@ -10,15 +10,22 @@ import numpy as np
 import pytest
 
 from pipeline.encoder.compact import DIM, TOKENS, WEIGHTS, CompactEncoder, nearest_slice
+from pipeline.encoder.prepare import preparing
+from pipeline.encoder.series import SeriesEncoder
 from pipeline.errors import ModelMissing, Unsupported
 from pipeline.evaluation.cases import mirrored, phantom_volume
 from pipeline.evaluation.quality import compact_encoder
 from pipeline.imaging.volume import Volume
 from pipeline.model import Features
+from pipeline.settings import ImagingSettings
 from pipeline.training.phantom import Truth
 from pipeline.training.phantom_dicom import write_study
 
 SEED = 900_000  # one nodule of 22 mm on the right
+
+
+def packaged() -> SeriesEncoder:
+    return SeriesEncoder(CompactEncoder.load(WEIGHTS), preparing(ImagingSettings()))
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +72,7 @@ def test_how_the_pixels_are_stored_changes_no_side(case: tuple[Volume, Truth, Fe
     last = volume.to_patient(np.array([0.0, 0.0, volume.hu.shape[2] - 1.0]))
     stored = replace(
         volume,
-        hu=np.ascontiguousarray(volume.hu[:, :, ::-1]),
+        hu=np.ascontiguousarray(volume.hu.astype(np.float32)[:, :, ::-1]),
         origin_mm=(float(last[0]), float(last[1]), float(last[2])),
         axes=volume.axes * np.array([[1.0], [1.0], [-1.0]]),
     )
@@ -78,13 +85,13 @@ def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
     write_study(tmp_path / "study", SEED, localizer=False)
     paths = sorted((tmp_path / "study").glob("*.dcm"))
     for number in range(2):
-        encoder = CompactEncoder.load(WEIGHTS)
+        encoder = packaged()
         encoder.save_features(encoder.encode(paths[::-1] if number else paths), tmp_path / f"{number}.safetensors")
     assert (tmp_path / "0.safetensors").read_bytes() == (tmp_path / "1.safetensors").read_bytes()
 
 
 def test_the_real_chest_is_encoded(test_data: Path) -> None:
-    features = CompactEncoder.load(WEIGHTS).encode(sorted((test_data / "chest_lidc_0314").glob("*.dcm")))
+    features = packaged().encode(sorted((test_data / "chest_lidc_0314").glob("*.dcm")))
     assert features.array.shape == (TOKENS, DIM)
     assert any("疑缺" in flag for flag in features.flags)
     assert all(candidate.slice_sop_uid for candidate in features.candidates)
@@ -98,11 +105,11 @@ def test_a_volume_without_lungs_is_unsupported(case: tuple[Volume, Truth, Featur
 
 def test_the_nearest_slice_is_named_beyond_the_ends_too(case: tuple[Volume, Truth, Features]) -> None:
     volume = case[0]
-    assert nearest_slice(volume, np.array([0.0, 0.0, 999.0])) == volume.sop_uids[-1]
-    assert nearest_slice(volume, np.array([0.0, 0.0, -999.0])) == volume.sop_uids[0]
+    assert nearest_slice(volume, np.array([0.0, 0.0, 999.0])) == (volume.sop_uids[-1], 1)
+    assert nearest_slice(volume, np.array([0.0, 0.0, -999.0])) == (volume.sop_uids[0], 1)
 
 
-@pytest.mark.parametrize("damage", ["absent", "cut", "no card", "other net"])
+@pytest.mark.parametrize("damage", ["absent", "cut", "no card", "one bit", "other net"])
 def test_missing_or_foreign_weights_are_a_sentence(tmp_path: Path, damage: str) -> None:
     folder = tmp_path / "weights"
     shutil.copytree(WEIGHTS, folder)
@@ -113,6 +120,10 @@ def test_missing_or_foreign_weights_are_a_sentence(tmp_path: Path, damage: str) 
         weights.write_bytes(weights.read_bytes()[:1000])
     elif damage == "no card":
         (folder / "card.json").unlink()
+    elif damage == "one bit":
+        content = bytearray(weights.read_bytes())
+        content[-1] ^= 1
+        weights.write_bytes(content)
     else:
         from safetensors.numpy import save_file
 

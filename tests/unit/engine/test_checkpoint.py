@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from pipeline.engine import checkpoint as checkpoints
+from pipeline.engine.config import PROJECTORS, Projector
 from pipeline.engine.seeded import write_seeded_checkpoint
 from pipeline.errors import ModelMissing
 
@@ -67,9 +68,44 @@ def test_a_missing_expert_is_named(checkpoint: Path) -> None:
 
 
 def test_a_shape_that_does_not_fit_is_named(checkpoint: Path) -> None:
-    edit_json(checkpoint / "config.json", ct_feature_dim=99)
-    with pytest.raises(ModelMissing, match=r"'ct_projector\.weight' has shape \(64, 12\), config.json asks for \(64, 99\)"):
+    edit_weights(checkpoint, lambda tensors: tensors.update({"model.norm.weight": torch.ones(65)}))
+    with pytest.raises(ModelMissing, match=r"'model\.norm\.weight' has shape \(65,\), config.json asks for \(64,\)"):
         checkpoints.load(checkpoint)
+
+
+@pytest.mark.parametrize("projector", PROJECTORS)
+def test_a_projector_names_encoder_and_language_model_when_it_fits_neither(tmp_path: Path, projector: Projector) -> None:
+    write_seeded_checkpoint(tmp_path, feature_dim=12, projector=projector)
+    edit_json(tmp_path / "config.json", ct_feature_dim=99)
+    with pytest.raises(ModelMissing, match=r"takes features of 12 columns and gives 64, .* 99 from the encoder .* 64 for the language model"):
+        checkpoints.load(tmp_path)
+
+
+@pytest.mark.parametrize("projector", PROJECTORS)
+def test_a_checkpoint_without_its_projector_is_refused(tmp_path: Path, projector: Projector) -> None:
+    write_seeded_checkpoint(tmp_path, feature_dim=12, projector=projector)
+    edit_weights(tmp_path, lambda tensors: [tensors.pop(name) for name in sorted(tensors) if name.startswith("ct_projector.")].clear())
+    with pytest.raises(ModelMissing, match=r"no ct_projector\.\*"):
+        checkpoints.load(tmp_path)
+
+
+def test_a_projector_of_another_type_is_named(checkpoint: Path) -> None:
+    edit_json(checkpoint / "config.json", ct_projector_type="mlp")
+    with pytest.raises(ModelMissing, match=r"the projector in model\.safetensors is linear, config\.json says mlp"):
+        checkpoints.load(checkpoint)
+
+
+def test_two_layers_are_saved_and_loaded_under_their_own_names(tmp_path: Path) -> None:
+    written = write_seeded_checkpoint(tmp_path / "mlp", feature_dim=12, projector="mlp")
+    names = {name for name in load_file(tmp_path / "mlp" / "model.safetensors") if name.startswith("ct_projector.")}
+    assert names == {f"ct_projector.linear_{layer}.{part}" for layer in (1, 2) for part in ("weight", "bias")}
+    found = checkpoints.load(tmp_path / "mlp")
+    assert found.model.config.ct_projector_type == "mlp"
+    assert checkpoints.save(tmp_path / "again", found.model, found.tokenizer, found.card, "again") == written
+
+
+def test_a_linear_projector_leaves_no_trace_in_the_config(checkpoint: Path) -> None:
+    assert "ct_projector_type" not in json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
 
 
 def test_nan_weights_are_refused(checkpoint: Path) -> None:
@@ -93,7 +129,13 @@ def test_a_tokenizer_of_another_model_is_refused(checkpoint: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("architectures", ["LlamaForCausalLM"]), ("num_nextn_predict_layers", 2), ("n_group", 4), ("rope_scaling", {"type": "yarn", "factor": 40})],
+    [
+        ("architectures", ["LlamaForCausalLM"]),
+        ("num_nextn_predict_layers", 2),
+        ("n_group", 4),
+        ("rope_scaling", {"type": "yarn", "factor": 40}),
+        ("ct_projector_type", "resampler"),
+    ],
 )
 def test_a_config_that_this_engine_cannot_run_is_refused(checkpoint: Path, key: str, value: object) -> None:
     edit_json(checkpoint / "config.json", **{key: value})

@@ -10,6 +10,7 @@ import torch
 
 from pipeline.engine.checkpoint import load
 from pipeline.engine.generate import Engine
+from pipeline.engine.seeded import write_seeded_checkpoint
 
 
 def test_logits_equal_those_of_transformers_on_the_same_folder(checkpoint: Path) -> None:
@@ -49,6 +50,17 @@ def test_a_rolled_back_cache_forgets_exactly_what_was_added(engines: tuple[Engin
     model(ids[:, :8], None, fresh)
     assert cache.length == 20
     assert torch.equal(again, model(ids[:, 8:], None, fresh))
+
+
+def test_two_layers_with_a_gelu_between_them_project_a_feature_row(tmp_path: Path) -> None:
+    write_seeded_checkpoint(tmp_path, feature_dim=12, projector="mlp")
+    model = load(tmp_path).model
+    state, rows = model.ct_projector.state_dict(), torch.randn(1, 2, 12)
+    inner = rows @ state["linear_1.weight"].T + state["linear_1.bias"]
+    inner = 0.5 * inner * (1 + torch.erf(inner / 2**0.5))
+    projected = inner @ state["linear_2.weight"].T + state["linear_2.bias"]
+    ids = torch.tensor([[5, model.config.ct_placeholder_id, 6, model.config.ct_placeholder_id]])
+    assert torch.allclose(model.embed(ids, rows)[0, [1, 3]], projected[0], atol=1e-5)
 
 
 def test_a_placeholder_takes_its_projected_feature_row(engines: tuple[Engine, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import jsonschema
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from pipeline.drafting.prompt import render
 from pipeline.drafting.schema import report_schema, schema_text
-from pipeline.engine.checkpoint import PACKAGED
+from pipeline.engine.checkpoint import PACKAGED, save
 from pipeline.engine.generate import Engine
 
 ROWS = 24
@@ -25,6 +26,10 @@ def test_the_card_forbids_patients_and_the_weights_are_small(engine: Engine) -> 
     assert engine.card["use"] == "phantom-only"
     assert sum(path.stat().st_size for path in PACKAGED.iterdir()) <= 20e6
     assert "Not for clinical use" in (PACKAGED / "MODEL_CARD.md").read_text(encoding="utf-8")
+
+
+def test_saving_it_again_changes_no_byte(engine: Engine, tmp_path: Path) -> None:
+    assert save(tmp_path, engine.model, engine.tokenizer, engine.card, "") == engine.digest
 
 
 def test_reports_are_valid_and_identical_with_drafting_on_or_off(engine: Engine) -> None:

@@ -74,6 +74,19 @@ def test_series_are_counted_and_no_uid_is_printed() -> None:
     assert "1.3" not in text
 
 
+def test_with_scores_each_series_has_a_line_the_one_that_is_read_with_its_points() -> None:
+    parts = [{"rule": "kernel", "points": 15, "reason": "卷积核 B31f 软组织/标准"}, {"rule": "unbroken", "points": -4, "reason": "缺 2 层"}]
+    read = {"uid": "1.2", "number": 3, "description": "Chest*", "stack": "时相 1", "images": 60, "score": 11, "refusal": "", "parts": parts}
+    other: dict[str, Any] = {"uid": "1.3", "number": None, "description": "", "stack": "", "images": 2, "score": 0, "refusal": "定位像", "parts": []}
+    text = draft_markdown(shown(series={"chosen": ["1.2"], "refused": [{"uid": "1.3", "reason": "定位像"}], "scores": [read, other]}))
+    assert "- **采用** 第 3 序列「Chest\\*」（时相 1），60 幅，11 分：卷积核 B31f 软组织/标准 +15，缺 2 层 -4" in text
+    assert "- 未采用 序列：定位像" in text
+    assert "1.3" not in text
+    many = draft_markdown(shown(series={"chosen": ["1.2"], "refused": [], "scores": [read, *[other] * 299]}))
+    assert many.count("- 未采用 序列：定位像") == 11
+    assert "- 另有 288 个序列或分组未采用" in many
+
+
 def test_text_of_the_model_cannot_become_markup() -> None:
     sections = {"检查所见": "<script>alert(1)</script> [x](http://y)", "诊断意见": "# 大标题", "建议": "~~随访~~ a|b"}
     text = draft_markdown(shown(draft={"sections": sections, "flags": []}))
@@ -99,3 +112,21 @@ def test_a_withdrawal_notice_names_the_draft_and_the_reason_and_repeats_no_text(
     assert text.startswith(f"**{WITHDRAWN}**")
     assert all(part in text for part in ("第 2 版", "2026-01-15", "A-1", "d-1", "已签发（dr_a）", r"拒绝说明 \<b\>\*"))
     assert not any(section in text for section in withdrawn["draft"]["sections"].values())
+
+
+def test_only_the_sentence_that_a_block_points_at_is_struck_through_until_it_is_resolved() -> None:
+    first = "1. 左肺上叶结节，约8.5mm。"
+    block = flag("block", "请核对侧别", "诊断意见") | {"start": 3, "end": 7}
+    text = draft_markdown(shown(draft={"flags": [block]}))
+    assert f"~~{first}~~  \n2. 左侧胸腔积液。" in text
+    resolved = block | {"resolved_by": "李医生", "resolved_at": "2026-01-15T08:00:00+00:00", "resolution": "侧别|已改"}
+    text = draft_markdown(shown(draft={"flags": [resolved, flag("flag", "请核对大小")]}))
+    assert "~~" not in text
+    assert "质检：☑ 已说明 1，⚠ 请核对 1" in text
+    assert "- ☑ 已说明〔诊断意见〕请核对侧别（李医生：侧别\\|已改）" in text
+
+
+def test_a_struck_sentence_that_holds_tildes_stays_one() -> None:
+    block = flag("block", "请核对") | {"start": 0, "end": 2}
+    text = draft_markdown(shown(draft={"sections": {"检查所见": "约3~~5mm。其余正常。\n另一行。"}, "flags": [block]}))
+    assert "~~约3\\~\\~5mm。~~其余正常。  \n另一行。" in text

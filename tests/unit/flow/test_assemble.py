@@ -9,7 +9,7 @@ from typing import cast
 from uuid import UUID, uuid4
 
 from pipeline.flow.assemble import Assembling, assemble
-from pipeline.model import Evidence, Patience, SeriesChoice, Step, Study, Verdict, VerdictKind
+from pipeline.model import ChoiceRule, Evidence, Patience, SeriesChoice, Step, Study, Verdict, VerdictKind
 from pipeline.ports import Lease, Store, Work
 from tests.unit.flow.test_choose import SC, series, study
 
@@ -47,6 +47,9 @@ class FakeStore:
 
     def evidence(self, _study: Study) -> Evidence:
         return self.known
+
+    def choice_rules(self) -> tuple[ChoiceRule, ...]:
+        return ()
 
     def postpone(self, _study: Study, verdict: Verdict, lease: Lease) -> bool:
         self.verdicts.append(verdict)

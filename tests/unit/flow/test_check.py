@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from prometheus_client import REGISTRY
 
 from pipeline.flow.check import check
-from pipeline.model import DoseEvent, RuleSet
+from pipeline.model import DoseEvent, Prior, RuleSet
 from pipeline.rules.seed import seed_dose_rules
 from tests import builders
 
@@ -35,9 +35,19 @@ class FixedRules:
         self.windows.append((since, until))
         return (DoseEvent("a", date(2025, 6, 1), "chest", 100.0, 61.0),)
 
-    def studies_without_dose(self, study_id: UUID, since: date, until: date) -> int:
+    def studies_without_dose(self, study_id: UUID, since: date, until: date) -> tuple[date, ...]:
         self.windows.append((since, until))
-        return 2
+        return (date(2025, 3, 1), date(2025, 4, 1))
+
+    def age_years(self, study_id: UUID) -> float | None:
+        return None
+
+    def sex(self, study_id: UUID) -> str:
+        return "M"
+
+    def priors(self, study_id: UUID, before: date) -> tuple[Prior, ...]:
+        assert (study_id, before) == (STUDY, DAY)
+        return ()
 
 
 RULES = RuleSet(4, MappingProxyType({"毛玻璃": "磨玻璃"}), seed_dose_rules())

@@ -8,7 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from pipeline.flow.choose import CT_IMAGE, choose_series, region_of, unsupported_because
+from pipeline.flow.choose import choose_series, unsupported_because
+from pipeline.flow.regions import region_of
+from pipeline.flow.stacks import CT_IMAGE
 from pipeline.model import Instance, Series, SeriesChoice, Study, StudyState
 
 AXIAL = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)

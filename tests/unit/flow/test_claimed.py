@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
 from pipeline.errors import BadInput, LeaseLost, ModelMissing, PipelineError, ServiceUnavailable, StorageFull, Unsupported
-from pipeline.flow.claimed import Retry, run_claimed
+from pipeline.flow.claimed import Ending, Retry, fail, run_claimed, run_together
 from pipeline.model import Job, JobState, Step
 from pipeline.ports import Lease, Store
 from tests.builders import job
@@ -47,6 +51,13 @@ class OneJobStore:
     def claim(self, step: Step, limit: int, lease: Lease) -> tuple[Job, ...]:
         assert limit == 1
         jobs, self.left = self.left, ()
+        return jobs
+
+    def heartbeat(self, job_id: UUID, lease: Lease) -> bool:
+        return True
+
+    def claim_together(self, step: Step, limit: int, lease: Lease) -> tuple[Job, ...]:
+        jobs, self.left = self.left[:limit], self.left[limit:]
         return jobs
 
     def end(self, job: Job, state: JobState, reason: str, lease: Lease) -> None:
@@ -105,3 +116,55 @@ def test_a_dead_database_leaves_the_row_to_the_sweeper() -> None:
 
 def test_the_delay_is_bounded() -> None:
     assert Retry(99, 5.0).delay_after(60) == 600.0
+
+
+def together(compute: Any, jobs: int = 3, size: int = 2) -> OneJobStore:
+    store = OneJobStore(job())
+    store.left = tuple(job() for _ in range(jobs))
+    assert run_together(cast(Store, store), Step.ENCODE, jobs, size, LEASE, RETRY, Clock(), compute) == jobs
+    return store
+
+
+def test_a_bad_study_ends_alone() -> None:
+    sizes: list[int] = []
+
+    def compute(jobs: Sequence[Job]) -> list[Ending]:
+        sizes.append(len(jobs))
+        return [partial(fail, Unsupported("head")) if len(sizes) == 1 and one is jobs[0] else (lambda: None) for one in jobs]
+
+    assert together(compute).done == [(JobState.UNSUPPORTED, "head"), ("audit", "unsupported")]
+    assert sizes == [2, 1]
+
+
+def test_what_stops_the_whole_batch_gives_every_job_back() -> None:
+    def compute(jobs: Sequence[Job]) -> list[Ending]:
+        raise StorageFull("full")
+
+    assert together(compute).done == [("back", 2.0)] * 3
+
+
+def test_weights_that_are_missing_fail_every_job_with_the_sentence() -> None:
+    def compute(jobs: Sequence[Job]) -> list[Ending]:
+        raise ModelMissing("no weights")
+
+    assert together(compute, jobs=2).done == [(JobState.FAILED, "no weights"), ("audit", "failed")] * 2
+
+
+def test_every_lease_of_a_batch_is_kept_while_it_is_worked_on() -> None:
+    beaten = Counter[UUID]()
+    enough = threading.Event()
+
+    class Beating(OneJobStore):
+        def heartbeat(self, job_id: UUID, lease: Lease) -> bool:
+            beaten[job_id] += 1
+            if len(beaten) == 3 and min(beaten.values()) >= 2:
+                enough.set()
+            return True
+
+    def compute(jobs: Sequence[Job]) -> list[Ending]:
+        assert enough.wait(20)
+        return [lambda: None] * len(jobs)
+
+    store = Beating(job())
+    store.left = tuple(job() for _ in range(3))
+    assert run_together(cast(Store, store), Step.ENCODE, 3, 3, Lease("me", 0.03), RETRY, Clock(), compute) == 3

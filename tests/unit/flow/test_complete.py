@@ -42,6 +42,7 @@ def test_a_pause_longer_than_the_quiet_time_inside_an_open_association_freezes_n
         ({"steps": (replace(DONE, in_progress=True),)}, "检查步骤（MPPS）尚未结束"),
         ({"steps": (replace(DONE, missing=3),)}, "检查步骤（MPPS）列出 30 幅图像，还缺 3 幅"),
         ({"gaps": (GAP,)}, "序列「Thorax」第 9 层后缺 2 层（45.0 mm 处）"),
+        ({"gaps": (replace(GAP, shown=(21, 18)),)}, "序列「Thorax」图像 21 与 18 之间缺 2 层（45.0 mm 处）"),
         ({"missing_series": ("肺窗薄层",)}, "缺少必需序列：肺窗薄层"),
     ],
 )

@@ -10,18 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.model import Candidate, CheckContext, DoseEvent, Finding, Report, RuleSet, Severity, Side
-from pipeline.rules.checks import CHECKS, run
-from pipeline.rules.seed import seed_dose_rules, seed_terms
+from pipeline.rules.checks import CHECKS, EDITS, run
+from pipeline.rules.seed import seed_dose_rules, seed_lexicon, seed_terms
 
-RULES = RuleSet(7, seed_terms(), seed_dose_rules())
+RULES = RuleSet(7, seed_terms(), seed_dose_rules(), seed_lexicon())
+STANDARD = {*RULES.terms.values(), *(entry.term for entry in RULES.lexicon)}
 DAY = date(2026, 1, 15)
 HIGH = CheckContext(DAY, (DoseEvent("a", date(2025, 6, 1), "chest", 100.0, 60.0),), 1)
 PIECES = ["毛玻璃", "胸水", "左肺上叶", "右肺", "建议增强扫描", "强化扫描", "不建议", "CT复查", "，", "。", "12mm", "未见", "“", "”", " "]
+PIECES += ["右下肺后面那一块", "两侧第3助骨", "左上肺叶", "混合毛玻璃结节", "葡萄串影", "8×6mm", "３–５毫米", "但", "不除外"]
+KEPT = "左右0123456789０３５"  # no rule changes a number or a side
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=10).map("".join)
 
 
 def test_ids_are_unique() -> None:
-    assert len({check.id for check in CHECKS}) == len(CHECKS)
+    ids = [rule.id for rule in (*EDITS, *CHECKS)]
+    assert len(set(ids)) == len(ids)
 
 
 def test_a_clean_report_has_no_hit_and_stays_the_same() -> None:
@@ -51,15 +55,17 @@ def test_any_report_is_checked_alike_every_time_and_a_second_run_changes_nothing
     once = run(report, RULES, HIGH)
     assert run(report, RULES, HIGH) == once
     assert run(once.report, RULES, HIGH).report == once.report
+    for before, after in ((findings, once.report.findings_text), (impression, once.report.impression)):
+        assert [c for c in before if c in KEPT] == [c for c in after if c in KEPT]
     for hit in once.hits:
         text = once.report.sections()[hit.section]
         assert 0 <= hit.start <= hit.end <= len(text)
-        assert hit.severity is not Severity.REPLACED or text[hit.start : hit.end] in RULES.terms.values()
+        assert hit.severity is not Severity.REPLACED or text[hit.start : hit.end] in STANDARD
 
 
 def test_a_long_report_under_two_thousand_terms_takes_little_time() -> None:
     terms = {f"甲{n:04d}乙": "丙" for n in range(2000)} | dict(RULES.terms)
-    rules = RuleSet(1, terms, RULES.dose)
+    rules = RuleSet(1, terms, RULES.dose, RULES.lexicon)
     long = Report("左肺上叶见毛玻璃结节，大小约12mm。" * 16, "左肺上叶毛玻璃结节。" * 6, "建议3个月后复查胸部CT。" * 4)
     run(long, rules, HIGH)
     seconds = []

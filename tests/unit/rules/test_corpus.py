@@ -9,14 +9,15 @@ import pytest
 
 from pipeline.drafting.parse import parse
 from pipeline.drafting.schema import dumps
-from pipeline.model import Candidate, CheckContext, Hit, Report, RuleSet, Side
+from pipeline.model import Candidate, CheckContext, Hit, Report, RuleSet, Severity, Side
 from pipeline.rules.checks import run
-from pipeline.rules.seed import seed_dose_rules, seed_terms
+from pipeline.rules.seed import seed_dose_rules, seed_lexicon, seed_terms
 from pipeline.training.corpus import pair
 from pipeline.training.phantom import draw
 
-RULES = RuleSet(1, seed_terms(), seed_dose_rules())
-SEEDS = range(40)
+RULES = RuleSet(1, seed_terms(), seed_dose_rules(), seed_lexicon())
+DAY = date(2026, 1, 15)
+SEEDS = range(300)
 
 
 def written(seed: int) -> tuple[Report, tuple[Candidate, ...]]:
@@ -27,12 +28,30 @@ def written(seed: int) -> tuple[Report, tuple[Candidate, ...]]:
 
 
 def hits(report: Report, candidates: tuple[Candidate, ...]) -> tuple[Hit, ...]:
-    return run(report, RULES, CheckContext(date(2026, 1, 15), candidates=candidates)).hits
+    return run(report, RULES, CheckContext(DAY, candidates=candidates)).hits
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_true_report_has_no_hit(seed: int) -> None:
-    assert hits(*written(seed)) == ()
+@pytest.mark.parametrize("sex", ["M", "F"])
+def test_true_reports_have_no_hit_whatever_is_known_of_the_patient_and_the_scan(sex: str) -> None:
+    """With what the check step knows: the sex, what the scan shows, that no contrast agent was given, and where fluid was measured."""
+    for seed in SEEDS:
+        report, seen = written(seed)
+        known = CheckContext(DAY, candidates=seen, covers=("肺", "纵隔", "心脏"), contrast=False, sex=sex, structured=True)
+        known = replace(known, effusion=tuple(draw(seed).truth.effusion))
+        assert run(report, RULES, known).hits == (), seed
+
+
+def test_a_prose_of_the_other_side_is_told_for_every_listed_lesion() -> None:
+    """Also where both sides have lesions: the list is of the right side, so each wrong sentence is of a place that the list does not have."""
+    exchange = str.maketrans("左右", "右左")
+    tried = 0
+    for seed in SEEDS:
+        report, seen = written(seed)
+        if len({finding.side[0] for finding in report.findings if finding.candidate is not None}) == 1:
+            tried += 1
+            found = hits(replace(report, findings_text=report.findings_text.translate(exchange)), seen)
+            assert any(hit.rule == "structure.prose" and hit.severity is Severity.BLOCK for hit in found), seed
+    assert tried >= 50
 
 
 def test_candidates_on_the_other_side_are_flagged_in_every_report_with_a_lesion() -> None:

@@ -46,6 +46,10 @@ def test_size_within_the_tolerance_is_silent() -> None:
     assert messages(replace(FINDING, size_mm=58), candidates=(replace(MEASURED, size_mm=50.0),)) == []
 
 
+def test_a_lobe_that_was_not_measured_contradicts_nothing() -> None:
+    assert messages(FINDING, candidates=(replace(MEASURED, lobe=None, density=None),)) == []
+
+
 def test_one_candidate_for_two_findings_is_flagged() -> None:
     (message,) = messages(FINDING, FINDING)
     assert "第 2 个病灶与前一病灶指向同一候选区" in message

@@ -6,15 +6,17 @@ from datetime import date
 
 import pytest
 
-from pipeline.model import CheckContext, Report, RuleSet
+from pipeline.model import CheckContext, Report
+from pipeline.rules.analysis import analysed
 from pipeline.rules.sides import agree
+from tests.unit.rules.lexicons import RULES
 
 NORMAL = "胸廓对称，气管居中，双肺纹理清晰。"
 
 
 def flagged(findings: str, impression: str) -> list[str]:
     report = Report(findings, impression, "建议随访。")
-    hits = agree(report, RuleSet(1, {}), CheckContext(date(2026, 1, 15))).hits
+    hits = agree(analysed(report, RULES, CheckContext(date(2026, 1, 15))))
     return [report.impression[hit.start : hit.end] for hit in hits]
 
 
