@@ -10,9 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
-from pipeline.entry import Entry
 from pipeline.errors import IllegalMove
-from pipeline.guidance import CriticalRule, GrowthRule, Guideline, HistoryCue
 
 if TYPE_CHECKING:
     import numpy as np
@@ -229,64 +227,6 @@ class Header:
     protocol: str = ""
 
 
-class RuleEffect(enum.StrEnum):
-    """What a site's rule does with a series that it fits."""
-
-    PREFER = "prefer"  # before every series that no such rule fits
-    REFUSE = "refuse"
-    POINTS = "points"
-
-
-@dataclass(frozen=True, slots=True)
-class ChoiceRule:
-    """A site's rule of which series is read. Patterns are searched without regard to case; an empty one fits all."""
-
-    effect: RuleEffect
-    reason: str  # as a reader is told
-    station: str = ""  # pattern of StationName
-    study: str = ""  # pattern of StudyDescription
-    series: str = ""  # pattern of SeriesDescription
-    points: int = 0  # of the effect `points`
-    version: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ScorePart:
-    """What one rule says of one stack: points, and the sentence for a reader."""
-
-    rule: str
-    points: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesScore:
-    """Why a series, or one of the stacks that it holds, was read or not. `refusal` is empty for the one that is read."""
-
-    series_uid: str
-    number: int | None
-    description: str
-    stack: str  # which part of the series; empty for all of its images
-    images: int
-    parts: tuple[ScorePart, ...]
-    refusal: str = ""
-
-    @property
-    def score(self) -> int:
-        """Sum of the points."""
-        return sum(part.points for part in self.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesChoice:
-    """The series that will be read, and why each other one will not."""
-
-    chosen: tuple[Series, ...]
-    refused: tuple[tuple[str, str], ...]  # (series uid, reason)
-    region: str  # "chest", or the region that nobody reads here
-    scores: tuple[SeriesScore, ...] = ()  # best first
-
-
 @dataclass(frozen=True, slots=True)
 class Study:
     """One study as the store knows it. `id` is the internal UUID that logs and tasks carry."""
@@ -322,92 +262,6 @@ class Job:
     features_path: str | None = None
     image_flags: tuple[str, ...] = ()  # what the listener noted about any image of the study
     completeness: str = ""  # empty when the revision was frozen complete, else why it is partial, as a reader reads it
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a study is waited for, in seconds. Without any sign of trouble it is complete after `quiet_s` without a new image."""
-
-    quiet_s: float
-    settle_s: float  # instead of quiet_s, once MPPS named every image and all are here
-    patience_s: float  # instead of quiet_s, while something is missing
-    force_after_s: float  # since the arrival began: then it goes on with what is here
-
-
-@dataclass(frozen=True, slots=True)
-class StepEvidence:
-    """What one MPPS says of a study: whether it is over, how many images it names, and how many of them are not here."""
-
-    in_progress: bool
-    discontinued: bool
-    expected: int
-    missing: int
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Slices missing inside a series that is evenly spaced otherwise. `after_mm` is the place along the slice normal, `after` the slice before it,
-    `shown` the InstanceNumbers on both sides, as viewers show them."""
-
-    series: str  # SeriesDescription
-    after: int  # 1-based, from the low end of the normal
-    after_mm: float
-    missing: int
-    numbered: bool  # InstanceNumber jumps there as well
-    number: int | None = None  # SeriesNumber
-    shown: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What speaks for and against a study being complete, at one moment."""
-
-    quiet_s: float  # since the newest image
-    age_s: float  # since this arrival began
-    images: int = 0  # without rejected ones
-    rejected: int = 0
-    associations_open: int = 0
-    associations_released: int = 0
-    associations_aborted: int = 0  # and not made good by a later one of the same sender that was released
-    associations_lost: int = 0  # likewise; the listener died
-    steps: tuple[StepEvidence, ...] = ()
-    gaps: tuple[Gap, ...] = ()
-    missing_series: tuple[str, ...] = ()  # names of the rules that ask for them
-
-
-class VerdictKind(enum.StrEnum):
-    """What the evidence comes to."""
-
-    COMPLETE = "complete"
-    PARTIAL = "partial"
-    WAIT = "wait"
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a study's evidence comes to, and why, in sentences for a reader. `wait_s` says when to look again."""
-
-    kind: VerdictKind
-    evidence: Evidence
-    reasons: tuple[str, ...] = ()
-    wait_s: float = 0.0
-    forced: bool = False
-
-    @property
-    def reason(self) -> str:
-        """The reasons in one line; empty when complete."""
-        return "；".join(self.reasons)
-
-
-@dataclass(frozen=True, slots=True)
-class RequiredSeries:
-    """A series that each study of some scanner must have. Patterns are searched without regard to case; an empty one fits all."""
-
-    name: str  # as the reader is told
-    series: str  # pattern of SeriesDescription
-    station: str = ""  # pattern of StationName
-    study: str = ""  # pattern of StudyDescription
-    images: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -545,157 +399,6 @@ class DraftAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """One rule that fired. `start:end` are character offsets into `section`'s text (0:0 when it concerns no span)."""
-
-    rule: str
-    version: int
-    severity: Severity
-    section: str
-    start: int
-    end: int
-    message: str
-    original: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Suspected:
-    """A critical finding that a draft speaks of. Nobody has confirmed it. `certain` is False where the draft itself has doubts."""
-
-    rule: CriticalRule
-    version: int
-    certain: bool
-    section: str
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """A report after the rules: replaced text, and every hit."""
-
-    report: Report
-    hits: tuple[Hit, ...]
-    rules_version: int
-    alerts: tuple[Suspected, ...] = ()
-
-
-class DoseSource(enum.StrEnum):
-    """Where an irradiation event was read, the strongest first."""
-
-    RDSR = "rdsr"  # X-Ray Radiation Dose SR, event by event
-    ENHANCED_SR = "enhanced-sr"  # the same content under another SOP class, as GE sends it
-    TOTAL = "total"  # a structured report that gives only the sum of an examination
-    HEADER = "header"  # estimated from headers of images
-
-    @property
-    def strength(self) -> int:
-        """A higher one takes the place of a lower one."""
-        return len(DoseSource) - list(DoseSource).index(self)
-
-
-class DoseReportState(enum.StrEnum):
-    """Where one dose object stands: not looked at, its dose stored and open drafts to be checked again, done, or kept without a dose read from it."""
-
-    WAITING = "waiting"
-    RECHECK = "recheck"
-    READ = "read"
-    UNREAD = "unread"
-
-
-@dataclass(frozen=True, slots=True)
-class Irradiation:
-    """One irradiation event as an object reports it: no effective dose yet. `dlp_mgy_cm` is None where it cannot be known."""
-
-    event_uid: str
-    source: DoseSource
-    region: str  # of the factors' table (chest, head …); empty: unknown
-    dlp_mgy_cm: float | None
-    ctdivol_mgy: float | None = None
-    phantom_cm: int | None = None  # 16 or 32
-    kind: str = ""  # spiral, sequenced, localizer, stationary, free, cone-beam
-    kvp: float | None = None
-    started: datetime | None = None
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DoseReading:
-    """What one dose report, or the headers of one study's images, say about dose."""
-
-    source: DoseSource
-    study_uid: str  # that the dose belongs to
-    patient: Patient
-    study_date: date | None
-    events: tuple[Irradiation, ...]
-    age_years: float | None = None  # at the examination, as the object says
-    total_dlp_mgy_cm: float | None = None  # as the object sums up
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class WeighedDose:
-    """One event with its factor and effective dose, both None without a DLP. `notes` adds what had to be assumed."""
-
-    event: Irradiation
-    k: float | None
-    msv: float | None
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DoseFactor:
-    """Effective dose per DLP: `msv = k * dlp_mgy_cm` for one region, age group and dosimetry phantom."""
-
-    region: str
-    age_years: int  # the group begins here: 0, 1, 5, 10, 18 (adult)
-    phantom_cm: int
-    k: float  # mSv per mGy cm
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class DoseEvent:
-    """One irradiation event of a patient, as stored in `dose_events`."""
-
-    event_uid: str
-    when: date
-    region: str
-    dlp_mgy_cm: float
-    msv: float  # not a number where the event is known without its dose
-    k: float | None = None
-    doubt: str = ""  # why it may not be this patient's; then it is named, and not counted
-    source: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DoseRule:
-    """Warn when the dose of the past `window_months` exceeds `threshold_msv` and the text asks for more CT."""
-
-    id: str
-    version: int
-    window_months: int
-    threshold_msv: float
-    triggers: tuple[str, ...]
-    message: str
-    region: str = ""  # only events of this region count; empty: all
-    min_age_years: float | None = None  # only patients of this age and older; an unknown age is not left out
-    max_age_years: float | None = None  # only patients younger than this
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RuleSet:
-    """The rules in force, as read from PostgreSQL in one go. Known by identity: what is compiled from one is kept for that one."""
-
-    version: int
-    terms: Mapping[str, str]  # forbidden form → standard term
-    dose: tuple[DoseRule, ...] = ()
-    lexicon: tuple[Entry, ...] = ()
-    critical: tuple[CriticalRule, ...] = ()
-    guidelines: tuple[Guideline, ...] = ()
-    cues: tuple[HistoryCue, ...] = ()
-    growth: GrowthRule | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Frame:
     """What makes positions of two examinations comparable: the box around both lungs (x, y, z low, then high), the midline, and the slices, in mm
     of patient LPS."""
@@ -707,64 +410,11 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """One region of an examination that a report may speak of. `stated_mm` is the size that its report gives, None where it does not speak of it."""
+class Lease:
+    """Who works, and for how long without a heartbeat."""
 
-    index: int
-    kind: str
-    center_mm: tuple[float, float, float]  # patient LPS
-    side: Side
-    lobe: str
-    size_mm: float
-    stated_mm: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Prior:
-    """An earlier examination of the patient, as its signed report or its draft has it. `frame` is None where no positions were kept."""
-
-    when: date
-    signed: bool
-    spots: tuple[Spot, ...]
-    frame: Frame | None
-    covers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CheckContext:
-    """What rules may look at besides the text."""
-
-    study_date: date
-    doses: tuple[DoseEvent, ...] = ()
-    doses_missing: int = 0  # the patient's CT studies without any dose event
-    missing_dates: tuple[date, ...] = ()  # their examination dates
-    candidates: tuple[Candidate, ...] = ()
-    indication: str = ""
-    covers: tuple[str, ...] = ()  # organs that the volume shows, as terms of the lexicon; () where nobody knows
-    contrast: bool | None = None  # contrast agent was given; None where nobody knows
-    sex: str = ""  # PatientSex: M, F, O or empty
-    age_years: float | None = None
-    has_prior: bool = False  # an earlier examination of the patient is at hand
-    frame: Frame | None = None  # of the candidates; None where nobody knows
-    priors: tuple[Prior, ...] = ()  # earlier examinations, in any order
-    effusion: tuple[Side, ...] | None = None  # where the images show pleural fluid; None: nobody looked
-    structured: bool = False  # the report came with its findings as data, an empty list among them
-    department: str = "radiology"
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A finished draft, ready to be persisted in one transaction."""
-
-    job_id: UUID
-    department: str
-    checked: Checked
-    source: DraftSource
-    generation: Generation
-    watermark: str
-    candidates: tuple[Candidate, ...] = ()
-    frame: Frame | None = None
-    covers: tuple[str, ...] = ()
+    owner: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,36 +14,28 @@ from pathlib import Path
 from typing import Protocol
 from uuid import UUID
 
+from pipeline.alerting import Alerts
+from pipeline.checking import Draft, Hit, Prior, RuleSet
+from pipeline.choosing import ChoiceRule, SeriesChoice
 from pipeline.errors import Permanent
+from pipeline.evidence import Evidence, Patience, Verdict
+from pipeline.irradiation import DoseEvent, DoseFactor, DoseReportState, WeighedDose
+from pipeline.modalities import Commitments, Performed
 from pipeline.model import (
-    AlertState,
-    ChoiceRule,
-    DoseEvent,
-    DoseFactor,
-    DoseReportState,
-    Draft,
     DraftAnswer,
-    Evidence,
     Features,
     Header,
-    Hit,
     Job,
     JobState,
-    Patience,
+    Lease,
     Patient,
-    Prior,
     Rejection,
     Report,
     ReportState,
-    RuleSet,
-    SeriesChoice,
     Step,
     Stored,
     Study,
     StudyState,
-    Suspected,
-    Verdict,
-    WeighedDose,
 )
 
 
@@ -160,14 +152,6 @@ class Rejected:
     images: int
     before: StudyState
     after: StudyState
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """Who works, and for how long without a heartbeat."""
-
-    owner: str
-    seconds: float
 
 
 class Studies(Protocol):
@@ -396,202 +380,6 @@ class Rules(Protocol):
 
     def priors(self, study_id: UUID, before: date) -> tuple[Prior, ...]:
         """Examinations of the study's patient on days before `before`, the newest first: each with its signed report, else its newest draft."""
-
-
-class Method(StrEnum):
-    """How somebody was told of a critical finding."""
-
-    PHONE = "电话"
-    IN_PERSON = "当面"
-    SYSTEM = "系统"
-
-
-@dataclass(frozen=True, slots=True)
-class Acknowledgement:
-    """Who told whom of a critical finding, when that was received, how, and whether it was read back (复述)."""
-
-    told_by: str
-    received_by: str
-    received_at: datetime
-    method: Method
-    read_back: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Alert:
-    """One suspected critical finding of one study. `overdue_s` is 0 for a closed one."""
-
-    id: UUID
-    study_id: UUID
-    revision: int
-    draft_id: UUID
-    rule: str
-    finding: str
-    severity: str  # immediate | urgent
-    certain: bool
-    state: AlertState
-    seen_at: datetime
-    due_at: datetime
-    level: int
-    overdue_s: float
-    told_by: str | None = None
-    received_by: str | None = None
-    received_at: datetime | None = None
-    method: str | None = None
-    read_back: bool | None = None
-    waived_by: str | None = None
-    waived_reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Escalated:
-    """An alert that has climbed to `level`."""
-
-    id: UUID
-    study_id: UUID
-    rule: str
-    level: int
-
-
-class Alerts(Protocol):
-    """Suspected critical findings, and whether somebody who can act knows of them."""
-
-    def suspect(self, study_id: UUID, revision: int, draft_id: UUID, found: Sequence[Suspected]) -> tuple[UUID, ...]:
-        """One open alert per finding that the study has none of yet; an open one moves to the newer draft and keeps its clock, one that was waived
-        for an older revision is open again. Returns those that are open anew."""
-
-    def open_of(self, study_id: UUID) -> tuple[Alert, ...]:
-        """Open alerts of a study, their rows locked."""
-
-    def get(self, alert_id: UUID) -> Alert:
-        """Locks the row. Raises BadInput for an unknown id."""
-
-    def listed(self, *, every: bool = False, overdue: bool = False, study: UUID | None = None, limit: int = 1000) -> tuple[Alert, ...]:
-        """Open alerts, the one that is due first first; `every`: closed ones behind them."""
-
-    def acknowledge(self, alert: Alert, done: Acknowledgement) -> None:
-        """Raises IllegalMove for an alert that is acknowledged already."""
-
-    def waive(self, alert: Alert, by: str, reason: str) -> None:
-        """Close it although nobody was told, for this reason. Raises IllegalMove."""
-
-    def escalate(self) -> tuple[Escalated, ...]:
-        """Every open alert at the level that its age calls for; returns those that have climbed. Done twice it changes nothing."""
-
-    def counts(self) -> tuple[int, int]:
-        """Open alerts, and those of them that are overdue."""
-
-    def received(self, study_id: UUID) -> datetime:
-        """When the study's first image came."""
-
-    def now(self) -> datetime:
-        """The database's clock."""
-
-
-class StepStatus(StrEnum):
-    """Performed Procedure Step Status (0040,0252), PS3.3 C.4.14. COMPLETED and DISCONTINUED are final."""
-
-    IN_PROGRESS = "IN PROGRESS"
-    COMPLETED = "COMPLETED"
-    DISCONTINUED = "DISCONTINUED"
-
-    @property
-    def is_final(self) -> bool:
-        """True when the step can change no more."""
-        return self is not StepStatus.IN_PROGRESS
-
-
-@dataclass(frozen=True, slots=True)
-class PerformedStep:
-    """One performed procedure step as its modality creates it. Its studies may arrive before or after it."""
-
-    sop_uid: str
-    status: StepStatus
-    calling_aet: str
-    modality: str
-    study_uids: tuple[str, ...]
-    expected: tuple[str, ...]  # SOPInstanceUIDs that the Performed Series Sequence names
-    started_at: datetime | None
-    ended_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class StepChange:
-    """What one N-SET says; None: not mentioned."""
-
-    status: StepStatus | None = None
-    expected: tuple[str, ...] | None = None
-    ended_at: datetime | None = None
-
-
-class StepAnswer(StrEnum):
-    """What creating or changing a performed step found."""
-
-    DONE = "done"
-    DUPLICATE = "duplicate"  # the instance exists already
-    UNKNOWN = "unknown"  # no such instance
-    FINAL = "final"  # completed or discontinued already: it may change no more
-
-
-class Performed(Protocol):
-    """Modality performed procedure steps (PS3.4 Annex F)."""
-
-    def create(self, step: PerformedStep) -> StepAnswer: ...
-
-    def change(self, sop_uid: str, change: StepChange) -> StepAnswer:
-        """Locks the step. A final status stands."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """One composite object that somebody names."""
-
-    sop_class: str
-    sop_uid: str
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """One archived object: what a commitment promises to keep."""
-
-    reference: Reference
-    path: str  # archive-relative
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class Commitment:
-    """One storage commitment that waits for its report, as claimed under a lease."""
-
-    id: UUID
-    transaction_uid: str
-    calling_aet: str
-    requested: tuple[Reference, ...]
-    attempts: int
-
-
-class Commitments(Protocol):
-    """Storage commitments that peers asked for (PS3.4 Annex J). Once asked, one is reported, or failed after a limit."""
-
-    def ask(
-        self, transaction_uid: str, calling_aet: str, host: str, requested: Sequence[Reference], association: UUID, lease: Lease
-    ) -> Commitment | None:
-        """Note the request, leased by the caller. Asked again it waits anew; None when somebody works on the same request right now."""
-
-    def claim(self, limit: int, lease: Lease, calling_aet: str | None = None) -> tuple[Commitment, ...]:
-        """Waiting ones under a lease: those that are due, or all of one peer that has just connected."""
-
-    def heartbeat(self, commitment: Commitment, lease: Lease) -> bool:
-        """Extend the lease; False when it belongs to somebody else now."""
-
-    def held(self, sop_uids: Sequence[str]) -> tuple[Held, ...]:
-        """Archived objects of these SOPInstanceUIDs."""
-
-    def reported(self, commitment: Commitment, failures: int, lease: Lease) -> None:
-        """The peer has confirmed the report, in which `failures` objects were refused. Raises LeaseLost."""
-
-    def give_back(self, commitment: Commitment, reason: str, delay_s: float, give_up_s: float, lease: Lease) -> bool:
-        """Due again after delay_s; failed when it was asked give_up_s ago or earlier: then False. Raises LeaseLost."""
 
 
 class Audit(Protocol):

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from pipeline import log, metrics
 from pipeline.errors import ModelMissing, ServiceUnavailable
+from pipeline.evidence import Patience, RequiredSeries
 from pipeline.flow.claimed import Retry
-from pipeline.model import Features, Patience, RequiredSeries, Step
-from pipeline.ports import Clock, Doorbell, Lease
+from pipeline.model import Features, Lease, Step
+from pipeline.ports import Clock, Doorbell
 from pipeline.settings import Settings, settings
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pydicom.sequence import Sequence as Items
 
 from pipeline.dicom.told import items, text, uid_element
 from pipeline.errors import BadInput
-from pipeline.ports import Held, Reference
+from pipeline.modalities import Held, Reference
 
 COMPLETE, FAILURES_EXIST = 1, 2  # Event Type ID, PS3.4 Table J.3-2
 MOST_REFERENCES = 100_000

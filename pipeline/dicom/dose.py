@@ -33,7 +33,8 @@ from pipeline.dicom.headers import read_header
 from pipeline.dicom.told import tag_of, text
 from pipeline.dicom.walk import HEADER_BYTES
 from pipeline.errors import BadInput, ServiceUnavailable, UnreadableDicom, Unsupported
-from pipeline.model import DoseReading, DoseSource, Header
+from pipeline.irradiation import DoseReading, DoseSource
+from pipeline.model import Header
 from pipeline.ports import Arrival
 
 MOST_BYTES = 4 << 20  # a report of a hundred events takes some hundred KiB; reading this much takes seconds

@@ -24,7 +24,8 @@ from pipeline.dicom.told import text
 from pipeline.dicom.uids import judged
 from pipeline.errors import PipelineError
 from pipeline.geometry import along, is_orientation
-from pipeline.model import DoseReading, DoseSource, Header, Irradiation
+from pipeline.irradiation import DoseReading, DoseSource, Irradiation
+from pipeline.model import Header
 
 SAMPLED = 64  # headers read: CTDIvol is the mean of an acquisition, mostly the same in every slice
 SILENT = 3  # headers without it, after which the others are not asked

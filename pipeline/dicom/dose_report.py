@@ -16,7 +16,7 @@ from pipeline.dicom.dose_tree import Item, below, walk
 from pipeline.dicom.dose_values import quantity, region_of_words
 from pipeline.dicom.uids import judged
 from pipeline.errors import Unsupported
-from pipeline.model import DoseSource, Irradiation
+from pipeline.irradiation import DoseSource, Irradiation
 
 CM = 0.1  # per mm
 AGREES = 0.02  # the sum may differ from the report's total by rounding

@@ -17,8 +17,9 @@ from pipeline.dicom.elements import FAULTS
 from pipeline.dicom.response import failed_at, response
 from pipeline.dicom.told import items, text
 from pipeline.errors import BadInput, ServiceUnavailable
+from pipeline.modalities import PerformedStep, StepAnswer, StepChange, StepStatus
 from pipeline.model import Step
-from pipeline.ports import Doorbell, PerformedStep, StepAnswer, StepChange, StepStatus, Store
+from pipeline.ports import Doorbell, Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

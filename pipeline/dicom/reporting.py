@@ -24,7 +24,9 @@ from pipeline.dicom.outlet import Outlet, Outlets, expect_answers
 from pipeline.dicom.peer import Address, Caller, Report
 from pipeline.dicom.response import failed_at
 from pipeline.errors import BadInput, LeaseLost, PipelineError, ServiceUnavailable
-from pipeline.ports import Archive, Commitment, Held, Lease, Store
+from pipeline.modalities import Commitment, Held
+from pipeline.model import Lease
+from pipeline.ports import Archive, Store
 
 if TYPE_CHECKING:
     from pipeline.settings import CommitSettings

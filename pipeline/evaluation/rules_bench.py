@@ -10,7 +10,9 @@ from datetime import date, timedelta
 from statistics import median, quantiles
 from typing import Any
 
-from pipeline.model import CheckContext, DoseEvent, Report, RuleSet
+from pipeline.checking import CheckContext, RuleSet
+from pipeline.irradiation import DoseEvent
+from pipeline.model import Report
 from pipeline.rules.analysis import analysed
 from pipeline.rules.checks import CHECKS, EDITS, run
 from pipeline.rules.lexicon import compiled, forms

@@ -9,8 +9,9 @@ from functools import partial
 from uuid import UUID
 
 from pipeline import log, metrics
+from pipeline.alerting import Acknowledgement, Alert, Escalated, Method
 from pipeline.errors import BadInput, NotAllowed
-from pipeline.ports import Acknowledgement, Alert, Escalated, Method, Store, Work
+from pipeline.ports import Store, Work
 
 logger = log.get(__name__)
 CLOCKS_APART = timedelta(minutes=2)

@@ -9,10 +9,12 @@ from time import perf_counter
 from uuid import UUID
 
 from pipeline import log, metrics
+from pipeline.choosing import ChoiceRule, SeriesChoice
+from pipeline.evidence import Evidence, Patience, RequiredSeries, Verdict, VerdictKind
 from pipeline.flow.choose import choose_series, unsupported_because
 from pipeline.flow.complete import judge, with_series
-from pipeline.model import ChoiceRule, Evidence, JobState, Patience, RequiredSeries, SeriesChoice, Step, Study, Verdict, VerdictKind
-from pipeline.ports import Doorbell, Lease, PhantomLedger, Store
+from pipeline.model import JobState, Lease, Step, Study
+from pipeline.ports import Doorbell, PhantomLedger, Store
 
 logger = log.get(__name__)
 WAIT, UNCHANGED, WITHDRAWN = "wait", "unchanged", "withdrawn"

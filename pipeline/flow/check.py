@@ -7,7 +7,8 @@ from dataclasses import replace
 from uuid import UUID
 
 from pipeline import metrics
-from pipeline.model import Candidate, CheckContext, Checked, Features, Report, RuleSet
+from pipeline.checking import CheckContext, Checked, RuleSet
+from pipeline.model import Candidate, Features, Report
 from pipeline.ports import Rules
 from pipeline.rules.checks import run
 from pipeline.rules.dose import months_before

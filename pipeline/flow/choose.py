@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from pipeline import geometry
+from pipeline.choosing import ChoiceRule, RuleEffect, ScorePart, SeriesChoice, SeriesScore
 from pipeline.flow.places import along, by_place, places
 from pipeline.flow.regions import CHEST, REGION_NAMES, elsewhere, names_chest, region_of
 from pipeline.flow.scores import NAMES, Seen, parts
 from pipeline.flow.stacks import CT_IMAGE, MULTI_FRAME, Stack, is_placed, kinds_of, stacks
-from pipeline.model import ChoiceRule, Instance, RuleEffect, ScorePart, Series, SeriesChoice, SeriesScore, Study
+from pipeline.model import Instance, Series, Study
 
 PREFERRED = 1000  # points: before every series that no such rule fits
 NAMED = 3  # rules that are named where one series was better than another

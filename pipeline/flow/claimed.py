@@ -16,8 +16,8 @@ from uuid import UUID
 
 from pipeline import log, metrics
 from pipeline.errors import LeaseLost, Permanent, ServiceUnavailable, Transient, Unsupported
-from pipeline.model import MOVES, Job, JobState, Step
-from pipeline.ports import Clock, Lease, Store
+from pipeline.model import MOVES, Job, JobState, Lease, Step
+from pipeline.ports import Clock, Store
 
 logger = log.get(__name__)
 Ending = Callable[[], None]  # commits one job's result; raises what became of it instead

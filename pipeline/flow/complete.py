@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from pipeline.evidence import Evidence, Gap, Patience, RequiredSeries, StepEvidence, Verdict, VerdictKind
 from pipeline.flow.choose import fits, volumes
 from pipeline.flow.places import gaps
-from pipeline.model import Evidence, Gap, Patience, RequiredSeries, StepEvidence, Study, Verdict, VerdictKind
+from pipeline.model import Study
 
 LOOK_AGAIN_S = 1.0
 TOLD_GAPS = 3

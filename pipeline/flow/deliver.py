@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from pipeline.errors import LeaseLost
 from pipeline.flow.claimed import Retry
-from pipeline.model import Step
-from pipeline.ports import Delivery, Lease, Store
+from pipeline.model import Lease, Step
+from pipeline.ports import Delivery, Store
 
 WITHDRAWAL = "withdrawal"
 Render = Callable[[Mapping[str, object]], str]

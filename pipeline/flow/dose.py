@@ -16,10 +16,12 @@ from time import perf_counter
 from uuid import UUID
 
 from pipeline import log, metrics
+from pipeline.checking import RuleSet
 from pipeline.errors import BadInput, LeaseLost, Permanent, Transient, Unsupported
 from pipeline.flow.check import dose_context
-from pipeline.model import DoseReading, DoseReportState, Job, Patient, RuleSet, Step
-from pipeline.ports import Archive, Doorbell, DoseReport, Lease, OpenReport, Store, Work
+from pipeline.irradiation import DoseReading, DoseReportState
+from pipeline.model import Job, Lease, Patient, Step
+from pipeline.ports import Archive, Doorbell, DoseReport, OpenReport, Store, Work
 from pipeline.rules.dose import warn_again
 from pipeline.rules.factors import weigh, years_between
 from pipeline.rules.same_patient import OTHER_ID, differs

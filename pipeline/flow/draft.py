@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from pipeline.checking import Checked, Draft, Hit
 from pipeline.errors import BadInput, NotAllowed
 from pipeline.flow.check import check
 from pipeline.flow.claimed import Retry, run_claimed
 from pipeline.flow.dose import Estimating, estimate
 from pipeline.flow.persist import persist
-from pipeline.model import DEMO_WATERMARK, WATERMARK, Checked, Draft, Hit, Job, Report, Severity, Step
-from pipeline.ports import Archive, Clock, Doorbell, Drafter, Encoder, Lease, Store
+from pipeline.model import DEMO_WATERMARK, WATERMARK, Job, Lease, Report, Severity, Step
+from pipeline.ports import Archive, Clock, Doorbell, Drafter, Encoder, Store
 
 FINDINGS = "检查所见"
 INCOMPLETE = "资料不完整："

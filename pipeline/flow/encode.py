@@ -9,8 +9,8 @@ from functools import partial
 
 from pipeline.errors import BadInput, Permanent
 from pipeline.flow.claimed import Ending, Retry, fail, run_together
-from pipeline.model import Features, Job, Step
-from pipeline.ports import Archive, Clock, Doorbell, Encoder, Lease, Store
+from pipeline.model import Features, Job, Lease, Step
+from pipeline.ports import Archive, Clock, Doorbell, Encoder, Store
 
 
 @dataclass(frozen=True)

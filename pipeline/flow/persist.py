@@ -8,9 +8,10 @@ from time import perf_counter
 from uuid import UUID
 
 from pipeline import metrics
+from pipeline.checking import Draft
 from pipeline.flow.alert import opened
-from pipeline.model import DEMO_WATERMARK, Draft, Job, Step
-from pipeline.ports import Lease, Store
+from pipeline.model import DEMO_WATERMARK, Job, Lease, Step
+from pipeline.ports import Store
 
 
 def persist(store: Store, job: Job, draft: Draft, check_s: float, lease: Lease, deliver_as: Sequence[str] = ()) -> UUID:

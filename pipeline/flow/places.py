@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline import geometry
-from pipeline.model import Gap, Instance, Series
+from pipeline.evidence import Gap
+from pipeline.model import Instance, Series
 
 
 def along(image: Instance) -> float:

@@ -16,10 +16,11 @@ from itertools import pairwise
 from statistics import median
 
 from pipeline import geometry
+from pipeline.choosing import ScorePart
 from pipeline.flow.kernels import Sharpness, sharpness
 from pipeline.flow.places import along, gaps
 from pipeline.flow.stacks import Stack
-from pipeline.model import ScorePart, Series
+from pipeline.model import Series
 
 LOSSY = {  # transfer syntaxes that are lossy by definition (PS3.5 10); JPEG 2000 and HTJ2K "may be" are told by the pixels' reader
     "1.2.840.10008.1.2.4.50",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipeline import log, metrics
+from pipeline.evidence import Patience
 from pipeline.flow.alert import escalate
-from pipeline.model import Patience, Step
+from pipeline.model import Step
 from pipeline.ports import Doorbell, Store
 
 SWEPT = (Step.ASSEMBLE, Step.ENCODE, Step.DRAFT, Step.DELIVER)

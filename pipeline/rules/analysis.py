@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from pipeline.model import CheckContext, Report, RuleSet
+from pipeline.checking import CheckContext, RuleSet
+from pipeline.model import Report
 from pipeline.rules.dose import warning_spans
 from pipeline.rules.extract import read
 from pipeline.rules.lexicon import Lexicon, compiled

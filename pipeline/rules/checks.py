@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pipeline.model import CheckContext, Checked, Hit, Report, RuleSet
+from pipeline.checking import CheckContext, Checked, Hit, RuleSet
+from pipeline.model import Report
 from pipeline.rules import (
     contrast,
     counts,

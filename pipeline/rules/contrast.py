@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from pipeline.checking import Hit
 from pipeline.entry import Kind
-from pipeline.model import Hit, Severity
+from pipeline.model import Severity
 from pipeline.rules.analysis import Analysis
 from pipeline.rules.mentions import Mention, Section
 from pipeline.rules.said import past

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from pipeline.model import Hit, Severity
+from pipeline.checking import Hit
+from pipeline.model import Severity
 from pipeline.rules.analysis import IMPRESSION, Analysis
 from pipeline.rules.lexicon import Lexicon
 from pipeline.rules.mentions import Section

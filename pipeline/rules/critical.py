@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from pipeline.checking import Hit, RuleSet, Suspected
 from pipeline.entry import DESCRIBING, OBSERVED
 from pipeline.errors import BadInput
 from pipeline.guidance import CriticalRule
-from pipeline.model import Hit, RuleSet, Severity, Suspected
+from pipeline.model import Severity
 from pipeline.rules.analysis import Analysis
 from pipeline.rules.lexicon import Lexicon, compiled
 from pipeline.rules.mentions import Mention, Section

@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
 
-from pipeline.model import CheckContext, DoseEvent, DoseRule, Hit, Report, RuleSet, Severity
+from pipeline.checking import CheckContext, Hit, RuleSet
+from pipeline.irradiation import DoseEvent, DoseRule
+from pipeline.model import Report, Severity
 from pipeline.rules.factors import REGION_NAMES
 from pipeline.rules.outcome import Outcome
 from pipeline.rules.spans import Span, clauses, find_pattern, folded, recommended

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 
 from pipeline.errors import BadInput
-from pipeline.model import DoseFactor, Irradiation, WeighedDose
+from pipeline.irradiation import DoseFactor, Irradiation, WeighedDose
 
 ADULT = 18
 HEAD_PHANTOM_REGIONS = frozenset({"head", "neck", "head-neck"})

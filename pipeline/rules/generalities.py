@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from pipeline.checking import CheckContext, Hit, RuleSet
 from pipeline.entry import Kind
-from pipeline.model import CheckContext, Hit, Report, RuleSet, Severity
+from pipeline.model import Report, Severity
 from pipeline.rules.analysis import ADVICE, Analysis
 from pipeline.rules.dose import warning_spans
 from pipeline.rules.extract import read

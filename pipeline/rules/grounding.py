@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline.model import Candidate, CheckContext, Finding, Hit, Report, RuleSet, Severity, Side
+from pipeline.checking import CheckContext, Hit, RuleSet
+from pipeline.model import Candidate, Finding, Report, Severity, Side
 from pipeline.rules.outcome import Outcome
 
 ID, VERSION = "grounding.candidate", 1

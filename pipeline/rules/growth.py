@@ -9,8 +9,9 @@ from datetime import date
 from enum import StrEnum
 from itertools import pairwise
 
+from pipeline.checking import CheckContext, Hit, Prior, Spot
 from pipeline.guidance import GrowthRule
-from pipeline.model import CheckContext, Frame, Hit, Prior, Report, Severity, Spot
+from pipeline.model import Frame, Report, Severity
 from pipeline.rules.analysis import FINDINGS, Analysis
 
 ID, VERSION = "growth.prior", 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipeline.model import Hit, Severity
+from pipeline.checking import Hit
+from pipeline.model import Severity
 from pipeline.rules.analysis import Analysis
 from pipeline.rules.guidelines import Refusal, Suggestion, suggest
 from pipeline.rules.guidelines_inputs import Nodule, nodules

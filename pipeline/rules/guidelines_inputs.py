@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from pipeline.checking import RuleSet
 from pipeline.entry import Kind
 from pipeline.guidance import Count, Course, Density, HistoryCue, Risk
-from pipeline.model import RuleSet
 from pipeline.rules.analysis import Analysis
 from pipeline.rules.growth import Compared, Outcome, compared
 from pipeline.rules.guidelines import Inputs

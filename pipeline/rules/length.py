@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from pipeline.model import Hit, Severity
+from pipeline.checking import Hit
+from pipeline.model import Severity
 from pipeline.rules.analysis import FINDINGS, Analysis
 from pipeline.rules.mentions import Mention
 

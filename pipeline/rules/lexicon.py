@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from pipeline.checking import RuleSet
 from pipeline.entry import OBSERVED, Entry, Kind, Level
-from pipeline.model import RuleSet
 from pipeline.rules.spans import Matcher, Span, folded
 
 _OF_LUNG = re.compile("^[左右双]?肺(?=[上中下尖前后背舌外内基固])")  # bronchi and arteries are named after the part of the lung

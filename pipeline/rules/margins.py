@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pipeline.checking import Hit
 from pipeline.entry import Kind
-from pipeline.model import Hit, Severity
+from pipeline.model import Severity
 from pipeline.rules.analysis import ADVICE, Analysis
 from pipeline.rules.lexicon import Lexicon
 from pipeline.rules.mentions import Mention

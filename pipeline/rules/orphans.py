@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.model import Hit, Severity
+from pipeline.checking import Hit
+from pipeline.model import Severity
 from pipeline.rules.analysis import FINDINGS, IMPRESSION, Analysis
 from pipeline.rules.lexicon import Lexicon
 from pipeline.rules.mentions import Mention

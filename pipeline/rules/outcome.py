@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline.model import Hit, Report
+from pipeline.checking import Hit
+from pipeline.model import Report
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Mapping
 
+from pipeline.checking import Hit
 from pipeline.entry import Kind
-from pipeline.model import Hit, Severity
+from pipeline.model import Severity
 from pipeline.rules.analysis import FINDINGS, IMPRESSION, Analysis
 from pipeline.rules.lexicon import Lexicon
 from pipeline.rules.mentions import Location, Mention, Section

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pipeline.model import Hit, Severity
+from pipeline.checking import Hit
+from pipeline.model import Severity
 from pipeline.rules.analysis import Analysis
 from pipeline.rules.said import clause_at
 

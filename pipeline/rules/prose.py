@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pipeline.model import Finding, Hit, Severity
+from pipeline.checking import Hit
+from pipeline.model import Finding, Severity
 from pipeline.rules.analysis import FINDINGS, Analysis
 from pipeline.rules.lexicon import Lexicon
 from pipeline.rules.said import NODULE, OPACITY, Stated, said

@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from pipeline.model import Hit, Report, Severity
+from pipeline.checking import Hit
+from pipeline.model import Report, Severity
 from pipeline.rules.analysis import Analysis
 from pipeline.rules.mentions import Section
 from pipeline.rules.spans import Span

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pipeline.model import CheckContext, Hit, Report, RuleSet, Severity
+from pipeline.checking import CheckContext, Hit, RuleSet
+from pipeline.model import Report, Severity
 from pipeline.rules.outcome import Outcome
 
 ID, VERSION = "section.empty", 2

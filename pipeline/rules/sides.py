@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pipeline.model import Hit, Severity
+from pipeline.checking import Hit
+from pipeline.model import Severity
 from pipeline.rules.analysis import IMPRESSION, Analysis
 from pipeline.rules.mentions import Location
 from pipeline.rules.said import clause_at, past, region_of, said, sides_of

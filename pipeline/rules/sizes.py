@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.model import Hit, Severity
+from pipeline.checking import Hit
+from pipeline.model import Severity
 from pipeline.rules.analysis import IMPRESSION, Analysis
 from pipeline.rules.measures import Measure
 from pipeline.rules.said import Stated, explains, overlap, said

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pipeline.model import CheckContext, Hit, Report, RuleSet, Severity
+from pipeline.checking import CheckContext, Hit, RuleSet
+from pipeline.model import Report, Severity
 from pipeline.rules.analysis import Analysis
 from pipeline.rules.dose import warning_spans
 from pipeline.rules.lexicon import Lexicon, compiled

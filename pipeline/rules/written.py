@@ -7,8 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import TypedDict
 
+from pipeline.checking import Checked
 from pipeline.errors import BadInput
-from pipeline.model import Checked, Report
+from pipeline.model import Report
 from pipeline.rules.sections import ID as EMPTY
 
 NAMES = ("检查所见", "诊断意见", "建议")

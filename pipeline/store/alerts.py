@@ -10,9 +10,10 @@ from uuid import UUID, uuid4
 from sqlalchemy import ColumnElement, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from pipeline.alerting import Acknowledgement, Alert, Escalated
+from pipeline.checking import Suspected
 from pipeline.errors import BadInput
-from pipeline.model import AlertState, Suspected
-from pipeline.ports import Acknowledgement, Alert, Escalated
+from pipeline.model import AlertState
 from pipeline.store.repository import Repository, fixed, plain
 from pipeline.store.tables import AlertRow, StudyRow
 

@@ -8,8 +8,9 @@ from uuid import UUID
 
 from sqlalchemy import func, select, update
 
-from pipeline.model import Instance, JobState, Patience, ReportState, Series, SeriesChoice, SeriesScore, Study, StudyState, Verdict, VerdictKind
-from pipeline.ports import Lease
+from pipeline.choosing import SeriesChoice, SeriesScore
+from pipeline.evidence import Patience, Verdict, VerdictKind
+from pipeline.model import Instance, JobState, Lease, ReportState, Series, Study, StudyState
 from pipeline.store.barring import bar
 from pipeline.store.evidence import as_facts, is_candidate
 from pipeline.store.rejecting import is_rejected

@@ -10,7 +10,8 @@ from sqlalchemy import ColumnElement, case, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from pipeline.errors import LeaseLost
-from pipeline.ports import Commitment, Held, Lease, Reference
+from pipeline.modalities import Commitment, Held, Reference
+from pipeline.model import Lease
 from pipeline.store.repository import Repository, fixed, in_seconds, plain, plain_list
 from pipeline.store.tables import CommitmentRow, CommitmentState, InstanceRow
 

@@ -9,8 +9,8 @@ from sqlalchemy import ColumnElement, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from pipeline.errors import BadInput, LeaseLost, NotAllowed
-from pipeline.model import Severity
-from pipeline.ports import Delivery, Lease
+from pipeline.model import Lease, Severity
+from pipeline.ports import Delivery
 from pipeline.store.repository import Repository, fixed, in_seconds, plain
 from pipeline.store.tables import DeliveryRow, DeliveryState, DraftRow, FlagRow, JobRow
 

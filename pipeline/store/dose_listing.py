@@ -9,7 +9,8 @@ from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
 from pipeline.errors import BadInput
-from pipeline.model import DoseReportState, StudyState
+from pipeline.irradiation import DoseReportState
+from pipeline.model import StudyState
 from pipeline.store.doses import EXAMINED
 from pipeline.store.repository import plain
 from pipeline.store.session import PgStore

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from sqlalchemy import delete, exists, func, insert, or_, select, update
 
-from pipeline.model import Hit, JobState, Report, ReportState, Severity
+from pipeline.checking import Hit
+from pipeline.model import JobState, Report, ReportState, Severity
 from pipeline.ports import OpenReport
 from pipeline.store.deliveries import FREE
 from pipeline.store.doses import patient_of

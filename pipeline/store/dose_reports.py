@@ -8,8 +8,9 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, exists, func, select, update
 
-from pipeline.model import DoseReportState, Patient
-from pipeline.ports import DoseReport, Lease
+from pipeline.irradiation import DoseReportState
+from pipeline.model import Lease, Patient
+from pipeline.ports import DoseReport
 from pipeline.store.dose_taken_back import REJECTED
 from pipeline.store.doses import patient_of
 from pipeline.store.rejecting import is_rejected

@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
-from pipeline.model import DoseReportState
+from pipeline.irradiation import DoseReportState
 from pipeline.store.repository import any_of
 from pipeline.store.tables import DoseEventRow, DoseReportRow, InstanceRow, StudyRow
 

@@ -27,7 +27,8 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from pipeline.errors import BadInput
-from pipeline.model import DoseEvent, DoseFactor, DoseRule, StudyState
+from pipeline.irradiation import DoseEvent, DoseFactor, DoseRule
+from pipeline.model import StudyState
 from pipeline.store.repository import Repository, plain
 from pipeline.store.tables import DoseEventRow, DoseFactorRow, DoseRuleRow, PatientRow, RuleVersionRow, SeriesRow, StudyRow
 

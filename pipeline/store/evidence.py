@@ -11,8 +11,9 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Row, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from pipeline.model import Evidence, Patience, StepEvidence, Study, StudyState, Verdict
-from pipeline.ports import Lease, StepStatus
+from pipeline.evidence import Evidence, Patience, StepEvidence, Verdict
+from pipeline.modalities import StepStatus
+from pipeline.model import Lease, Study, StudyState
 from pipeline.store.rejecting import is_rejected
 from pipeline.store.repository import Repository, any_of, fixed, in_seconds, plain
 from pipeline.store.tables import AssociationRow, InstanceRow, PerformedStepRow, PerformedStepStudyRow, StudyAssociationRow, StudyRow

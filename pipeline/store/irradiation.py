@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import and_, delete, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from pipeline.model import DoseFactor, DoseSource, WeighedDose
+from pipeline.irradiation import DoseFactor, DoseSource, WeighedDose
 from pipeline.store.doses import EXAMINED, DoseHistory, patient_of
 from pipeline.store.repository import Repository, any_of, plain, plain_list
 from pipeline.store.tables import DoseEventRow, StudyRow

@@ -11,8 +11,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Select, func, select, update
 
 from pipeline.errors import LeaseLost, NotAllowed
-from pipeline.model import Job, JobState, Priority, Step, StudyState
-from pipeline.ports import Lease
+from pipeline.model import Job, JobState, Lease, Priority, Step, StudyState
 from pipeline.store.repository import Repository, fixed, in_seconds, plain
 from pipeline.store.tables import InstanceRow, JobRow, StudyRow
 

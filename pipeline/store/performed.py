@@ -8,7 +8,7 @@ from uuid import uuid4
 from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import insert
 
-from pipeline.ports import PerformedStep, StepAnswer, StepChange, StepStatus
+from pipeline.modalities import PerformedStep, StepAnswer, StepChange, StepStatus
 from pipeline.store.evidence import look_again
 from pipeline.store.repository import Repository, plain, plain_list
 from pipeline.store.tables import PerformedStepRow, PerformedStepStudyRow

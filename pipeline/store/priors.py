@@ -9,7 +9,8 @@ from uuid import UUID
 
 from sqlalchemy import Select, and_, or_, select
 
-from pipeline.model import Frame, JobState, Prior, ReportState, Side, Spot, StudyState
+from pipeline.checking import Prior, Spot
+from pipeline.model import Frame, JobState, ReportState, Side, StudyState
 from pipeline.store.doses import EXAMINED, patient_of
 from pipeline.store.repository import Repository
 from pipeline.store.tables import DraftCandidateRow, DraftFrameRow, JobRow, ReportRow, StudyRow

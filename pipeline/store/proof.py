@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from pipeline.model import JobState, Patience, StudyState
+from pipeline.evidence import Patience
+from pipeline.model import JobState, StudyState
 from pipeline.store.deliveries import is_due
 from pipeline.store.evidence import is_candidate
 from pipeline.store.jobs import CLAIMS, claimable

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from pipeline.model import RuleSet
+from pipeline.checking import RuleSet
 from pipeline.store.doses import DoseHistory, dose_rules
 from pipeline.store.guidance import critical_rules, cues, growth_rules, guidelines
 from pipeline.store.lexicon import lexicon, terms

@@ -6,8 +6,8 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import func, insert
 
-from pipeline.model import Candidate, Draft, Finding, Hit, Job, JobState, ReportState
-from pipeline.ports import Lease
+from pipeline.checking import Draft, Hit
+from pipeline.model import Candidate, Finding, Job, JobState, Lease, ReportState
 from pipeline.store.jobs import Jobs
 from pipeline.store.repository import plain
 from pipeline.store.tables import DraftCandidateRow, DraftFrameRow, DraftRow, FindingRow, FlagRow, ReportRow

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from pipeline.entry import Entry
 from pipeline.guidance import Guidance
-from pipeline.model import DoseFactor, DoseRule
+from pipeline.irradiation import DoseFactor, DoseRule
 from pipeline.store.audit import PgAudit
 from pipeline.store.doses import set_dose, set_factors
 from pipeline.store.guidance import set_guidance

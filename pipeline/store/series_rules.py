@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
+from pipeline.choosing import ChoiceRule, RuleEffect
 from pipeline.errors import BadInput
-from pipeline.model import ChoiceRule, RuleEffect
 from pipeline.store.audit import PgAudit
 from pipeline.store.repository import Repository, plain
 from pipeline.store.tables import SeriesRuleRow

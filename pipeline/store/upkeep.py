@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Select, func, select
 
-from pipeline.model import JobState, Patience, Step, StudyState
+from pipeline.evidence import Patience
+from pipeline.model import JobState, Step, StudyState
 from pipeline.store.audit import PgAudit
 from pipeline.store.deliveries import is_due
 from pipeline.store.evidence import is_candidate

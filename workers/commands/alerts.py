@@ -13,7 +13,7 @@ from workers import wiring
 from workers.commands.answer import Data, Json, answer
 
 if TYPE_CHECKING:
-    from pipeline.ports import Alert
+    from pipeline.alerting import Alert
 
 alert_app = typer.Typer(no_args_is_help=True, help="Suspected critical findings (危急值): who was told, when and how.")
 

@@ -13,9 +13,10 @@ from pipeline.errors import BadInput
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from pipeline.choosing import ChoiceRule
     from pipeline.entry import Entry
     from pipeline.guidance import CriticalRule, GrowthRule, Guideline
-    from pipeline.model import ChoiceRule, DoseFactor, DoseRule
+    from pipeline.irradiation import DoseFactor, DoseRule
 
 TABLES = {"dose rule": "rule", "dose factor": "factor", "series rule": "series"}
 _NUMBERED = re.compile(r"(dose rule|dose factor|series rule) (\d+)")
@@ -116,7 +117,7 @@ def _lexicon() -> RuleKind:
         return checked({entry.term: entry for entry in (*present, *more)}.values())
 
     def write(session: Session, rows: Sequence[Entry], version: int, actor: str) -> None:
-        from pipeline.model import RuleSet
+        from pipeline.checking import RuleSet
         from pipeline.rules.critical import refuse_unreadable
         from pipeline.store.guidance import critical_rules
 
@@ -235,7 +236,7 @@ def _critical() -> RuleKind:
 
 def _write_critical(session: Session, rows: Sequence[CriticalRule], version: int, actor: str) -> None:
     """Raises BadInput for a word that could never be found."""
-    from pipeline.model import RuleSet
+    from pipeline.checking import RuleSet
     from pipeline.rules.critical import refuse_unreadable
     from pipeline.store import guidance
     from pipeline.store.lexicon import lexicon

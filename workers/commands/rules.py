@@ -13,7 +13,8 @@ from workers import wiring
 from workers.commands.answer import Data, Json, answer
 
 if TYPE_CHECKING:
-    from pipeline.model import DoseEvent, RuleSet
+    from pipeline.checking import RuleSet
+    from pipeline.irradiation import DoseEvent
 
 rules_app = typer.Typer(no_args_is_help=True, help="The rules in PostgreSQL: every change is a new version, with an audit line.")
 app = typer.Typer()
@@ -93,7 +94,7 @@ def check(
     json_to: Json = None,
 ) -> None:
     """The rules over a report as text (检查所见, 诊断意见, 建议 as headings) or JSON; exit 1 when any rule has something to say."""
-    from pipeline.model import CheckContext
+    from pipeline.checking import CheckContext
     from pipeline.rules.checks import run
     from pipeline.rules.written import written
 
@@ -134,7 +135,7 @@ def _ruleset(stored: bool) -> RuleSet:
 
 def _dose(number: int, given: str) -> DoseEvent:
     """`2026-01-31=12.5` → one event. Raises BadInput."""
-    from pipeline.model import DoseEvent
+    from pipeline.irradiation import DoseEvent
 
     day, _, msv = given.partition("=")
     try:

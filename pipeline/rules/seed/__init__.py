@@ -7,9 +7,9 @@ from functools import lru_cache
 from importlib.resources import files
 from types import MappingProxyType
 
+from pipeline.checking import RuleSet
 from pipeline.entry import Entry
 from pipeline.guidance import CriticalRule, GrowthRule, Guidance, Guideline, HistoryCue
-from pipeline.model import RuleSet
 from pipeline.rules import guidelines_reading, reading
 from pipeline.rules.seed.dose import FIRST_VERSION, seed_dose_factors, seed_dose_rules
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
 from pipeline.errors import BadInput
-from pipeline.model import DoseFactor, DoseRule
+from pipeline.irradiation import DoseFactor, DoseRule
 from pipeline.rules.factors import REGION_NAMES
 
 FIRST_VERSION = 1

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import CheckConstraint, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from pipeline.model import RuleEffect
+from pipeline.choosing import RuleEffect
 from pipeline.store.tables.base import Base, Now
 
 EFFECTS = ", ".join(f"'{effect.value}'" for effect in RuleEffect)

@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from pipeline.ports import StepStatus
+from pipeline.modalities import StepStatus
 from pipeline.store.tables.base import Base, Id, Now, Pairs, Strings, lease_whole, states
 
 

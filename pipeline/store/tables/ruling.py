@@ -9,7 +9,7 @@ from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, UniqueConstrain
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
-from pipeline.model import DoseReportState
+from pipeline.irradiation import DoseReportState
 from pipeline.store.tables.base import Base, Id, Now, PatientKey, Strings, states
 
 NOTHING = text("'[]'::jsonb")

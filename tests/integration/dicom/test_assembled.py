@@ -9,9 +9,9 @@ import pytest
 
 from pipeline.dicom.phantom_ledger import FilePhantomLedger
 from pipeline.dicom.send import SendResult, send
+from pipeline.evidence import Patience
 from pipeline.flow.assemble import Assembling, assemble
-from pipeline.model import Patience, Step
-from pipeline.ports import Lease
+from pipeline.model import Lease, Step
 from tests.builders import Bell
 from tests.integration.dicom.conftest import Site, eventually
 

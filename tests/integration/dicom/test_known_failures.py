@@ -11,9 +11,9 @@ import psycopg
 import pytest
 
 from pipeline.dicom.send import SendResult, send
+from pipeline.evidence import Patience
 from pipeline.flow.assemble import Assembling, assemble
-from pipeline.model import Patience
-from pipeline.ports import Lease
+from pipeline.model import Lease
 from tests.builders import Bell
 from tests.integration.dicom.conftest import Site, eventually, serving
 from tests.integration.dicom.images import Image, bytes_kept, made

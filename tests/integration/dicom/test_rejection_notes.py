@@ -14,9 +14,10 @@ from pipeline.dicom.headers import read_header
 from pipeline.dicom.ledger import FileLedger
 from pipeline.dicom.listener import Listener
 from pipeline.dicom.rejection import read_rejection
+from pipeline.evidence import Patience
 from pipeline.flow.receive import Receiving
 from pipeline.flow.reject import KEY_OBJECT, Rejecting
-from pipeline.model import Patience, Step
+from pipeline.model import Step
 from pipeline.settings import ListenerSettings
 from pipeline.store.session import PgStore
 from tests.builders import Bell, ct_series

@@ -19,9 +19,10 @@ from pipeline.dicom.archive import SPOOL_BYTES, IncomingFile
 from pipeline.dicom.intake import COMMAND_BYTES, UNANSWERED
 from pipeline.dicom.listener import OpenAccess
 from pipeline.dicom.listener import Site as Around
+from pipeline.evidence import Patience
 from pipeline.flow.assemble import Assembling, assemble
-from pipeline.model import Patience
-from pipeline.ports import Answer, Arrival, Incoming, Lease
+from pipeline.model import Lease
+from pipeline.ports import Answer, Arrival, Incoming
 from tests.integration.dicom.attacks import TIMEOUT_S, associated, ended, store_good
 from tests.integration.dicom.conftest import Site, eventually, serving
 from tests.integration.dicom.images import Image, bytes_kept, made

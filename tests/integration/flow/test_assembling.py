@@ -8,13 +8,14 @@ from pathlib import Path
 
 from pipeline.dicom.rejection import read_rejection
 from pipeline.drafting.fake import FakeDrafter
+from pipeline.evidence import Patience
 from pipeline.export.markdown import draft_markdown, withdrawal_markdown
 from pipeline.flow.assemble import Assembling, assemble
 from pipeline.flow.deliver import Delivering, deliver
 from pipeline.flow.draft import draft
 from pipeline.flow.reject import KEY_OBJECT, Rejecting
 from pipeline.flow.sweep import Sweeping, sweep
-from pipeline.model import Patience, Step
+from pipeline.model import Step
 from pipeline.ports import Arrival
 from pipeline.store import operator, queries
 from pipeline.store.session import PgStore

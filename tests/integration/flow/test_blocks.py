@@ -10,11 +10,12 @@ from uuid import UUID
 import pytest
 from typer.testing import CliRunner
 
+from pipeline.checking import CheckContext, Hit, RuleSet
 from pipeline.errors import BadInput, NotAllowed, PipelineError
 from pipeline.export.markdown import draft_markdown
 from pipeline.flow.blocks import resolve
 from pipeline.flow.review import review
-from pipeline.model import WATERMARK, CheckContext, Hit, Report, ReportState, RuleSet, Severity
+from pipeline.model import WATERMARK, Report, ReportState, Severity
 from pipeline.rules.checks import run
 from pipeline.rules.seed import seed_lexicon, seed_terms
 from pipeline.settings import settings

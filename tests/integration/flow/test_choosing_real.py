@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from pynetdicom.dsutils import split_dataset
 
+from pipeline.choosing import SeriesChoice
 from pipeline.dicom.headers import read_header
+from pipeline.evidence import Evidence
 from pipeline.flow.choose import choose_series
 from pipeline.flow.complete import with_series
-from pipeline.model import Evidence, Header, Series, SeriesChoice
+from pipeline.model import Header, Series
 from pipeline.ports import Arrival
 from tests.unit.flow.test_choose import study
 

@@ -13,14 +13,16 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
+from pipeline.checking import Checked, Hit
 from pipeline.dicom.dose import read_dose
 from pipeline.dicom.dose_headers import read_header_dose
 from pipeline.errors import LeaseLost, NotAllowed, ServiceUnavailable
 from pipeline.flow.blocks import resolve, resolve_open
 from pipeline.flow.dose import Dosing, Estimating, dose, estimate
 from pipeline.flow.review import review
-from pipeline.model import Checked, DoseReading, Header, Hit, Patient, RejectedImage, Rejection, Report, ReportState, Severity, Step
-from pipeline.ports import Archive, Lease
+from pipeline.irradiation import DoseReading
+from pipeline.model import Header, Lease, Patient, RejectedImage, Rejection, Report, ReportState, Severity, Step
+from pipeline.ports import Archive
 from pipeline.rules.seed import seed_dose_factors, seed_dose_rules, seed_terms
 from pipeline.store.seed import seed_rules
 from pipeline.store.session import PgStore
@@ -362,8 +364,8 @@ def test_a_later_examination_never_counts_for_an_earlier_draft(store: PgStore, t
 
 
 def test_the_sweeper_counts_and_rings_for_dose_reports(store: PgStore, tmp_path: Path) -> None:
+    from pipeline.evidence import Patience
     from pipeline.flow.sweep import Sweeping, sweep
-    from pipeline.model import Patience
 
     send_report(store, tmp_path)
     with store.begin() as work:

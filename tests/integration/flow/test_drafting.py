@@ -20,8 +20,8 @@ from pipeline.flow.claimed import Retry
 from pipeline.flow.deliver import Delivering, deliver
 from pipeline.flow.draft import Drafting, Mode, draft
 from pipeline.flow.review import review
-from pipeline.model import DEMO_WATERMARK, WATERMARK, Features, ReportState, Side, Step
-from pipeline.ports import Archive, Encoder, Lease
+from pipeline.model import DEMO_WATERMARK, WATERMARK, Features, Lease, ReportState, Side, Step
+from pipeline.ports import Archive, Encoder
 from pipeline.rules.seed import seed_dose_rules, seed_terms
 from pipeline.store import operator
 from pipeline.store.seed import seed_rules

@@ -16,8 +16,7 @@ from pipeline.dicom.archive import FileArchive
 from pipeline.encoder.features import load_features, save_features
 from pipeline.errors import ModelMissing, Permanent, ServiceUnavailable, Unsupported
 from pipeline.flow.encode import Encoding, digest_of, encode
-from pipeline.model import Features, Step
-from pipeline.ports import Lease
+from pipeline.model import Features, Lease, Step
 from pipeline.store import operator
 from pipeline.store.session import PgStore
 from tests.builders import Bell

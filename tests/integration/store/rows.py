@@ -11,30 +11,11 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from pipeline.model import (
-    WATERMARK,
-    Checked,
-    Draft,
-    DraftSource,
-    Evidence,
-    Finding,
-    Generation,
-    Header,
-    Hit,
-    Instance,
-    Job,
-    JobState,
-    Patience,
-    Patient,
-    Report,
-    SeriesChoice,
-    Severity,
-    Step,
-    Study,
-    Verdict,
-    VerdictKind,
-)
-from pipeline.ports import Filing, Lease
+from pipeline.checking import Checked, Draft, Hit
+from pipeline.choosing import SeriesChoice
+from pipeline.evidence import Evidence, Patience, Verdict, VerdictKind
+from pipeline.model import WATERMARK, DraftSource, Finding, Generation, Header, Instance, Job, JobState, Lease, Patient, Report, Severity, Step, Study
+from pipeline.ports import Filing
 from pipeline.store.session import PgStore
 
 ME, OTHER = Lease("me", 60.0), Lease("other", 60.0)

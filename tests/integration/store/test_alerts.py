@@ -15,13 +15,14 @@ from prometheus_client import REGISTRY
 from sqlalchemy import text
 from typer.testing import CliRunner
 
+from pipeline.alerting import Alert
+from pipeline.checking import Suspected
 from pipeline.errors import BadInput, IllegalMove, NotAllowed, PipelineError
 from pipeline.flow.alert import Told, acknowledge, dismiss, escalate
 from pipeline.flow.persist import persist
 from pipeline.flow.review import review
 from pipeline.guidance import CriticalRule
-from pipeline.model import AlertState, Job, Report, ReportState, Step, Suspected
-from pipeline.ports import Alert
+from pipeline.model import AlertState, Job, Report, ReportState, Step
 from pipeline.settings import settings
 from pipeline.store.session import PgStore
 from tests.integration.store import rows

@@ -4,8 +4,8 @@ from threading import Event
 
 from sqlalchemy import text
 
-from pipeline.model import SeriesChoice
-from pipeline.ports import Lease
+from pipeline.choosing import SeriesChoice
+from pipeline.model import Lease
 from pipeline.store.session import PgStore
 from tests.integration.store import rows
 from tests.integration.store.rows import ME, OTHER

@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from pipeline.errors import LeaseLost
-from pipeline.ports import Commitment, Lease, Reference
+from pipeline.modalities import Commitment, Reference
+from pipeline.model import Lease
 from pipeline.store.session import PgStore
 
 ME, OTHER = Lease("me", 60.0), Lease("other", 60.0)

@@ -12,7 +12,8 @@ import pytest
 from sqlalchemy import text
 
 from pipeline.errors import BadInput
-from pipeline.model import DoseFactor, DoseRule, DoseSource, Irradiation, Patient, WeighedDose
+from pipeline.irradiation import DoseFactor, DoseRule, DoseSource, Irradiation, WeighedDose
+from pipeline.model import Patient
 from pipeline.rules.seed import seed_dose_factors
 from pipeline.store.dose_listing import patient_doses
 from pipeline.store.doses import patient_of, set_dose, set_factors, window

@@ -7,8 +7,9 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import text
 
-from pipeline.model import Evidence, Patience, StepEvidence, Study, Verdict, VerdictKind
-from pipeline.ports import PerformedStep, StepChange, StepStatus
+from pipeline.evidence import Evidence, Patience, StepEvidence, Verdict, VerdictKind
+from pipeline.modalities import PerformedStep, StepChange, StepStatus
+from pipeline.model import Study
 from pipeline.store import queries
 from pipeline.store.session import PgStore
 from tests.integration.store import rows

@@ -6,8 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from pipeline.errors import IllegalMove, LeaseLost, NotAllowed
-from pipeline.model import Job, JobState, Priority, Step
-from pipeline.ports import Lease
+from pipeline.model import Job, JobState, Lease, Priority, Step
 from pipeline.store import operator
 from pipeline.store.session import PgStore, PgWork
 from tests.integration.store import rows

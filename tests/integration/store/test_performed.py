@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import psycopg
 
-from pipeline.ports import PerformedStep, StepAnswer, StepChange, StepStatus
+from pipeline.modalities import PerformedStep, StepAnswer, StepChange, StepStatus
 from pipeline.store.session import PgStore
 
 NOW = datetime(2026, 1, 15, tzinfo=UTC)

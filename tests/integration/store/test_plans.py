@@ -1,7 +1,8 @@
 import pytest
 from sqlalchemy import Select, select, text
 
-from pipeline.model import Patience, Step
+from pipeline.evidence import Patience
+from pipeline.model import Step
 from pipeline.store.deliveries import is_due
 from pipeline.store.evidence import is_candidate
 from pipeline.store.jobs import claimable

@@ -9,7 +9,8 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from pipeline.model import Candidate, Draft, Frame, Job, Prior, ReportState, Side, Step
+from pipeline.checking import Draft, Prior
+from pipeline.model import Candidate, Frame, Job, ReportState, Side, Step
 from pipeline.store.priors import priors_query
 from pipeline.store.session import PgStore
 from tests.integration.store import rows

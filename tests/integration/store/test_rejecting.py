@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pipeline.model import RejectedImage, Rejection, SeriesChoice, StudyState
+from pipeline.choosing import SeriesChoice
+from pipeline.model import RejectedImage, Rejection, StudyState
 from pipeline.ports import Rejected
 from pipeline.store import operator
 from pipeline.store.session import PgStore

@@ -3,9 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.checking import CheckContext
 from pipeline.entry import Entry, Kind
 from pipeline.errors import BadInput
-from pipeline.model import CheckContext, DoseRule, Report
+from pipeline.irradiation import DoseRule
+from pipeline.model import Report
 from pipeline.rules.checks import run
 from pipeline.rules.lexicon import compiled
 from pipeline.rules.seed import seed_dose_factors, seed_dose_rules, seed_guidance, seed_lexicon, seed_terms

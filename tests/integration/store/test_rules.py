@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from pipeline.errors import BadInput
-from pipeline.model import DoseRule
+from pipeline.irradiation import DoseRule
 from pipeline.store.seed import seed_rules
 from pipeline.store.session import PgStore
 from tests.integration.store import rows

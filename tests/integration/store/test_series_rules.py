@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from pipeline.choosing import ChoiceRule, RuleEffect
 from pipeline.errors import BadInput
+from pipeline.evidence import Patience
 from pipeline.export.markdown import series_markdown
 from pipeline.flow.assemble import Assembling, assemble
-from pipeline.model import ChoiceRule, Header, Patience, RuleEffect
+from pipeline.model import Header
 from pipeline.store import operator, queries
 from pipeline.store.series_rules import current_series, set_series
 from pipeline.store.session import PgStore

@@ -15,7 +15,7 @@ from pipeline.dicom.commitment_report import Failure, Judgement, event_informati
 from pipeline.dicom.elements import FAULTS
 from pipeline.dicom.told import text
 from pipeline.errors import BadInput
-from pipeline.ports import Held, Reference
+from pipeline.modalities import Held, Reference
 from tests.integration.dicom.services import action
 
 CT, SR = "1.2.840.10008.5.1.4.1.1.2", "1.2.840.10008.5.1.4.1.1.88.67"

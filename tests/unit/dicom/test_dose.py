@@ -24,7 +24,7 @@ from pydicom.uid import (
 from pipeline.dicom import dose_tree
 from pipeline.dicom.dose import MOST_BYTES, read_dose
 from pipeline.errors import PipelineError, ServiceUnavailable, UnreadableDicom, Unsupported
-from pipeline.model import DoseReading, DoseSource, Irradiation
+from pipeline.irradiation import DoseReading, DoseSource, Irradiation
 from tests import builders
 from tests.dose_reports import ABDOMEN, HEAD, HEAD_PHANTOM, LOCALIZER, acquisition, dose_report, item, number
 

@@ -8,7 +8,7 @@ import pytest
 from pydicom import dcmread
 
 from pipeline.dicom.dose_headers import ESTIMATED, read_header_dose
-from pipeline.model import DoseSource
+from pipeline.irradiation import DoseSource
 from tests import builders
 
 

@@ -13,7 +13,7 @@ from pynetdicom.dsutils import decode, encode
 
 from pipeline.dicom.elements import FAULTS
 from pipeline.dicom.mpps import Refused, read_change, read_step
-from pipeline.ports import PerformedStep, StepChange, StepStatus
+from pipeline.modalities import PerformedStep, StepChange, StepStatus
 from tests.integration.dicom.services import done, put, step
 
 WHOLE = encode(step("1.2.3", TimezoneOffsetFromUTC="+0800"), True, True) or b""

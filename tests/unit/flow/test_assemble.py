@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 from uuid import UUID, uuid4
 
+from pipeline.choosing import ChoiceRule, SeriesChoice
+from pipeline.evidence import Evidence, Patience, Verdict, VerdictKind
 from pipeline.flow.assemble import Assembling, assemble
-from pipeline.model import ChoiceRule, Evidence, Patience, SeriesChoice, Step, Study, Verdict, VerdictKind
-from pipeline.ports import Lease, Store, Work
+from pipeline.model import Lease, Step, Study
+from pipeline.ports import Store, Work
 from tests.unit.flow.test_choose import SC, series, study
 
 PATIENCE = Patience(quiet_s=1.0, settle_s=1.0, patience_s=10.0, force_after_s=100.0)

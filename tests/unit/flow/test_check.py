@@ -8,8 +8,9 @@ from uuid import UUID, uuid4
 
 from prometheus_client import REGISTRY
 
+from pipeline.checking import Prior, RuleSet
 from pipeline.flow.check import check
-from pipeline.model import DoseEvent, Prior, RuleSet
+from pipeline.irradiation import DoseEvent
 from pipeline.rules.seed import seed_dose_rules
 from tests import builders
 

@@ -8,10 +8,11 @@ from uuid import uuid4
 
 import pytest
 
+from pipeline.choosing import SeriesChoice
 from pipeline.flow.choose import choose_series, unsupported_because
 from pipeline.flow.regions import region_of
 from pipeline.flow.stacks import CT_IMAGE
-from pipeline.model import Instance, Series, SeriesChoice, Study, StudyState
+from pipeline.model import Instance, Series, Study, StudyState
 
 AXIAL = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 CORONAL = (1.0, 0.0, 0.0, 0.0, 0.0, -1.0)

@@ -17,8 +17,8 @@ import pytest
 
 from pipeline.errors import BadInput, LeaseLost, ModelMissing, PipelineError, ServiceUnavailable, StorageFull, Unsupported
 from pipeline.flow.claimed import Ending, Retry, fail, run_claimed, run_together
-from pipeline.model import Job, JobState, Step
-from pipeline.ports import Lease, Store
+from pipeline.model import Job, JobState, Lease, Step
+from pipeline.ports import Store
 from tests.builders import job
 
 LEASE = Lease("me", 30.0)

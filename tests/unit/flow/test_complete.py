@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.evidence import Evidence, Gap, Patience, RequiredSeries, StepEvidence, Verdict, VerdictKind
 from pipeline.flow.complete import judge, missing_series, with_series
-from pipeline.model import Evidence, Gap, Patience, RequiredSeries, StepEvidence, Verdict, VerdictKind
 from tests.unit.flow.test_choose import series, study
 
 PATIENCE = Patience(quiet_s=30.0, settle_s=3.0, patience_s=300.0, force_after_s=3600.0)

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.choosing import ChoiceRule, RuleEffect, SeriesChoice
 from pipeline.flow.choose import choose_series
 from pipeline.flow.scores import NAMES, RULES, Seen, parts, phase, thickness, unbroken
 from pipeline.flow.stacks import ENHANCED, LEGACY_CONVERTED, stacks
-from pipeline.model import ChoiceRule, Instance, RuleEffect, Series, SeriesChoice
+from pipeline.model import Instance, Series
 from tests.unit.flow.test_choose import CORONAL, SC, choice, series, study
 
 

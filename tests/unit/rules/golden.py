@@ -16,7 +16,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from pipeline.model import Candidate, CheckContext, Checked, DoseEvent, Finding, Report, Side
+from pipeline.checking import CheckContext, Checked
+from pipeline.irradiation import DoseEvent
+from pipeline.model import Candidate, Finding, Report, Side
 from pipeline.rules.analysis import analysed
 from pipeline.rules.checks import run
 from pipeline.rules.measures import Measure, MeasureKind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipeline.model import RuleSet
+from pipeline.checking import RuleSet
 from pipeline.rules.extract import read
 from pipeline.rules.lexicon import Lexicon, compiled
 from pipeline.rules.mentions import Mention, Section

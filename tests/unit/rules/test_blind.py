@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.model import CheckContext, Report
+from pipeline.checking import CheckContext
+from pipeline.model import Report
 from pipeline.rules.analysis import analysed
 from pipeline.rules.checks import run
 from pipeline.rules.dose import asks_for_ct

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.model import CheckContext, Finding, Report, Severity, Side
+from pipeline.checking import CheckContext
+from pipeline.model import Finding, Report, Severity, Side
 from pipeline.rules.checks import run
 from pipeline.rules.length import estimated_tokens
 from tests.unit.rules.lexicons import RULES

@@ -9,7 +9,9 @@ from statistics import median
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.model import Candidate, CheckContext, DoseEvent, Finding, Report, RuleSet, Severity, Side
+from pipeline.checking import CheckContext, RuleSet
+from pipeline.irradiation import DoseEvent
+from pipeline.model import Candidate, Finding, Report, Severity, Side
 from pipeline.rules.checks import CHECKS, EDITS, run
 from pipeline.rules.seed import seed_dose_rules, seed_lexicon, seed_terms
 

@@ -7,9 +7,10 @@ from datetime import date
 
 import pytest
 
+from pipeline.checking import CheckContext, Hit, RuleSet
 from pipeline.drafting.parse import parse
 from pipeline.drafting.schema import dumps
-from pipeline.model import Candidate, CheckContext, Hit, Report, RuleSet, Severity, Side
+from pipeline.model import Candidate, Report, Severity, Side
 from pipeline.rules.checks import run
 from pipeline.rules.seed import seed_dose_rules, seed_lexicon, seed_terms
 from pipeline.training.corpus import pair

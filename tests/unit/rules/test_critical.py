@@ -7,9 +7,10 @@ from datetime import date
 
 import pytest
 
+from pipeline.checking import CheckContext, RuleSet, Suspected
 from pipeline.errors import BadInput
 from pipeline.guidance import CriticalRule
-from pipeline.model import CheckContext, Report, RuleSet, Suspected
+from pipeline.model import Report
 from pipeline.rules.analysis import analysed
 from pipeline.rules.checks import run
 from pipeline.rules.critical import critical, refuse_unreadable, suspected

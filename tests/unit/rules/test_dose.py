@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.model import CheckContext, DoseEvent, DoseRule, Hit, Report, RuleSet, Severity
+from pipeline.checking import CheckContext, Hit, RuleSet
+from pipeline.irradiation import DoseEvent, DoseRule
+from pipeline.model import Report, Severity
 from pipeline.rules.dose import DOUBT_ID, HOLDS_NO_LONGER, asks_for_ct, cumulated, months_before, warn, warn_again
 from pipeline.rules.seed import seed_dose_rules
 

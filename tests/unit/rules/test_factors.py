@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import BadInput
-from pipeline.model import DoseFactor, DoseSource, Irradiation
+from pipeline.irradiation import DoseFactor, DoseSource, Irradiation
 from pipeline.rules.factors import REGION_NAMES, factor_of, weigh, years_between
 from pipeline.rules.seed import seed_dose_factors
 from pipeline.rules.seed.dose import dose_factors, dose_rules

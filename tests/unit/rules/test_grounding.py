@@ -7,7 +7,8 @@ from datetime import date
 
 import pytest
 
-from pipeline.model import Candidate, CheckContext, Finding, Report, RuleSet, Severity, Side
+from pipeline.checking import CheckContext, RuleSet
+from pipeline.model import Candidate, Finding, Report, Severity, Side
 from pipeline.rules.grounding import grounded
 
 FINDING = Finding(1, "结节", "右肺", "上叶", "实性", 8)

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.model import Candidate, CheckContext, Finding, Frame, Prior, Report, RuleSet, Side, Spot
+from pipeline.checking import CheckContext, Prior, RuleSet, Spot
+from pipeline.model import Candidate, Finding, Frame, Report, Side
 from pipeline.rules.analysis import analysed
 from pipeline.rules.growth import Compared, Outcome, compared, distance_mm, growth, missed_mm, uncertainty_mm
 from pipeline.rules.seed import seed_growth

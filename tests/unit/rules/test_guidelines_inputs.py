@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from pipeline.checking import CheckContext, Prior, Spot
 from pipeline.guidance import Count, Course, Density, Risk
-from pipeline.model import Candidate, CheckContext, Finding, Frame, Prior, Report, Side, Spot
+from pipeline.model import Candidate, Finding, Frame, Report, Side
 from pipeline.rules.analysis import Analysis, analysed
 from pipeline.rules.guidelines import Inputs
 from pipeline.rules.guidelines_check import ID, REFUSED_ID, asked

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
+from pipeline.checking import RuleSet
 from pipeline.entry import CUES, OBSERVED, Entry, Kind, Level
 from pipeline.errors import BadInput
-from pipeline.model import RuleSet
 from pipeline.rules.lexicon import Place, compiled
 from pipeline.rules.reading import checked, read_lexicon
 from pipeline.rules.seed import seed_lexicon, seed_terms

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.model import CheckContext, Report, Severity
+from pipeline.checking import CheckContext
+from pipeline.model import Report, Severity
 from pipeline.rules.checks import run
 from tests.unit.rules.lexicons import RULES
 

@@ -11,7 +11,8 @@ from datetime import date
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.model import Candidate, CheckContext, Finding, Hit, Report, Severity, Side
+from pipeline.checking import CheckContext, Hit
+from pipeline.model import Candidate, Finding, Report, Severity, Side
 from pipeline.rules.checks import run
 from tests.unit.rules.lexicons import RULES
 

@@ -6,7 +6,8 @@ from datetime import date
 
 import pytest
 
-from pipeline.model import CheckContext, Report
+from pipeline.checking import CheckContext
+from pipeline.model import Report
 from pipeline.rules.analysis import analysed
 from pipeline.rules.sides import agree
 from tests.unit.rules.lexicons import RULES

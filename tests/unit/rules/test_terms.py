@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.model import CheckContext, Report, RuleSet, Severity
+from pipeline.checking import CheckContext, RuleSet
+from pipeline.model import Report, Severity
 from pipeline.rules.seed import seed_terms
 from pipeline.rules.terms import replaced, standardise
 from tests.unit.rules.lexicons import of_terms

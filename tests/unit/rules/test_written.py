@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline.checking import CheckContext
 from pipeline.errors import BadInput
-from pipeline.model import CheckContext, Report
+from pipeline.model import Report
 from pipeline.rules.checks import run
 from pipeline.rules.written import written
 from tests.unit.rules.golden import DAY

@@ -1,0 +1,122 @@
+"""What the rules look at and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from uuid import UUID
+
+from pipeline.entry import Entry
+from pipeline.guidance import CriticalRule, GrowthRule, Guideline, HistoryCue
+from pipeline.irradiation import DoseEvent, DoseRule
+from pipeline.model import Candidate, DraftSource, Frame, Generation, Report, Severity, Side
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One rule that fired. `start:end` are character offsets into `section`'s text (0:0 when it concerns no span)."""
+
+    rule: str
+    version: int
+    severity: Severity
+    section: str
+    start: int
+    end: int
+    message: str
+    original: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspected:
+    """A critical finding that a draft speaks of. Nobody has confirmed it. `certain` is False where the draft itself has doubts."""
+
+    rule: CriticalRule
+    version: int
+    certain: bool
+    section: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A report after the rules: replaced text, and every hit."""
+
+    report: Report
+    hits: tuple[Hit, ...]
+    rules_version: int
+    alerts: tuple[Suspected, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RuleSet:
+    """The rules in force, as read from PostgreSQL in one go. Known by identity: what is compiled from one is kept for that one."""
+
+    version: int
+    terms: Mapping[str, str]  # forbidden form → standard term
+    dose: tuple[DoseRule, ...] = ()
+    lexicon: tuple[Entry, ...] = ()
+    critical: tuple[CriticalRule, ...] = ()
+    guidelines: tuple[Guideline, ...] = ()
+    cues: tuple[HistoryCue, ...] = ()
+    growth: GrowthRule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """One region of an examination that a report may speak of. `stated_mm` is the size that its report gives, None where it does not speak of it."""
+
+    index: int
+    kind: str
+    center_mm: tuple[float, float, float]  # patient LPS
+    side: Side
+    lobe: str
+    size_mm: float
+    stated_mm: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """An earlier examination of the patient, as its signed report or its draft has it. `frame` is None where no positions were kept."""
+
+    when: date
+    signed: bool
+    spots: tuple[Spot, ...]
+    frame: Frame | None
+    covers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckContext:
+    """What rules may look at besides the text."""
+
+    study_date: date
+    doses: tuple[DoseEvent, ...] = ()
+    doses_missing: int = 0  # the patient's CT studies without any dose event
+    missing_dates: tuple[date, ...] = ()  # their examination dates
+    candidates: tuple[Candidate, ...] = ()
+    indication: str = ""
+    covers: tuple[str, ...] = ()  # organs that the volume shows, as terms of the lexicon; () where nobody knows
+    contrast: bool | None = None  # contrast agent was given; None where nobody knows
+    sex: str = ""  # PatientSex: M, F, O or empty
+    age_years: float | None = None
+    has_prior: bool = False  # an earlier examination of the patient is at hand
+    frame: Frame | None = None  # of the candidates; None where nobody knows
+    priors: tuple[Prior, ...] = ()  # earlier examinations, in any order
+    effusion: tuple[Side, ...] | None = None  # where the images show pleural fluid; None: nobody looked
+    structured: bool = False  # the report came with its findings as data, an empty list among them
+    department: str = "radiology"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A finished draft, ready to be persisted in one transaction."""
+
+    job_id: UUID
+    department: str
+    checked: Checked
+    source: DraftSource
+    generation: Generation
+    watermark: str
+    candidates: tuple[Candidate, ...] = ()
+    frame: Frame | None = None
+    covers: tuple[str, ...] = ()
