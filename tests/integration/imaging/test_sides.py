@@ -98,7 +98,8 @@ def assert_the_same(found: Seen, straight: Seen) -> None:
     assert [_side(found, r.center_mm) for r in found.study.regions] == [_side(straight, r.center_mm) for r in straight.study.regions]
     for one, other in zip(found.study.regions, straight.study.regions, strict=True):
         assert math.dist(one.center_mm, other.center_mm) < 1.0
-    assert found.study.key_names == straight.study.key_names
+    assert [uid for uid, _ in found.study.key_names] == [uid for uid, _ in straight.study.key_names]
+    assert _heights(found) == pytest.approx(_heights(straight), abs=1e-3)
     assert found.study.covers == straight.study.covers
     sure = [c for c in straight.features.candidates if c.score >= SURE]
     for candidate in sure:
@@ -106,6 +107,12 @@ def assert_the_same(found: Seen, straight: Seen) -> None:
         assert math.dist(nearest.center_mm, candidate.center_mm) < 1.0
         assert (nearest.side, nearest.slice_sop_uid) == (candidate.side, candidate.slice_sop_uid)
     assert found.features.effusion == straight.features.effusion
+
+
+def _heights(one: Seen) -> list[float]:
+    """LPS z of the key slices."""
+    index = np.array([[float(z), 0.0, 0.0] for z in one.study.key_slices])
+    return [float(z) for z in one.study.volume.to_patient(index)[:, 2]]
 
 
 def _side(one: Seen, point: tuple[float, float, float]) -> Side:
@@ -126,6 +133,16 @@ def assert_true(found: Seen, truth: Truth, paths: list[Path]) -> None:
         best = min(abs(z - candidate.center_mm[2]) for z in places.values())
         assert abs(places[str(candidate.slice_sop_uid)] - candidate.center_mm[2]) == pytest.approx(best, abs=1e-3)
     assert set(found.features.effusion or ()) == set(truth.effusion)
+
+
+def assert_frames(found: Seen, path: Path) -> None:
+    """Candidates and key slices name the frame of the object that shows them (PS3.3 C.7.6.16: frames are numbered from 1)."""
+    groups = dcmread(path, stop_before_pixels=True).PerFrameFunctionalGroupsSequence
+    heights = [float(group.PlanePositionSequence[0].ImagePositionPatient[2]) for group in groups]
+    assert [heights[frame - 1] for _, frame in found.study.key_names] == pytest.approx(_heights(found), abs=1e-3)
+    for candidate in found.features.candidates:
+        best = min(abs(height - candidate.center_mm[2]) for height in heights)
+        assert abs(heights[candidate.slice_frame - 1] - candidate.center_mm[2]) == pytest.approx(best, abs=1e-3)
 
 
 @pytest.mark.parametrize("turn", TURNS, ids=lambda turn: turn.name)
@@ -159,7 +176,10 @@ def test_the_published_enhanced_image_says_the_same_however_it_is_stored(
     path, straight = published
     assert straight.study.lungs.left_ml > 1.5 * straight.study.lungs.right_ml  # as on the classic images
     assert straight.study.lungs.flags == ()
-    assert_the_same(seen(rewritten_enhanced(path, tmp_path, turn), encoder), straight)
+    copy = rewritten_enhanced(path, tmp_path, turn)
+    found = seen(copy, encoder)
+    assert_the_same(found, straight)
+    assert_frames(found, copy[0])
 
 
 @pytest.mark.parametrize("turn", TURNS[4:5], ids=lambda turn: turn.name)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 import pytest
+import structlog
 import torch
 from structlog.testing import capture_logs
 
@@ -57,7 +58,8 @@ def test_what_this_machine_cannot_do_is_a_sentence(device: Asked, dtype: Format,
 
 
 @pytest.mark.usefixtures("_afresh")
-def test_a_process_chooses_once_and_says_why() -> None:
+def test_a_process_chooses_once_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.encoder.device.logger", structlog.get_logger())  # the module's own keeps what another test set up
     with capture_logs() as lines:
         assert placement("cpu", "auto") is placement("cpu", "auto")
     assert [(line["event"], line["device"], line["dtype"], line["reason"]) for line in lines] == [
