@@ -2,7 +2,8 @@
 
 A case has a `rule`, the text of any sections (`findings`, `impression`, `advice`), what is known besides (`indication`, `sex`, `age_years`,
 `contrast`, `covers`, `has_prior`, `structured`, `department`, sides of `effusion`; rows of `lesions` as the report lists them, of `candidates` as
-the encoder measured them, of `doses` with day and mSv), and `expect`: for a rule of the registry the words that its hits point at (the section's
+the encoder measured them, with a place in LPS where one matters; of `doses` with day and mSv; of `priors`, each an earlier day and its nodules with
+side, lobe, size and place), and `expect`: for a rule of the registry the words that its hits point at (the section's
 name where a hit has no span), for the readings below what they read. An empty `expect` is a case where the rule stays silent.
 """
 
@@ -16,9 +17,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from pipeline.checking import CheckContext, Checked
+from pipeline.checking import CheckContext, Checked, Prior, Spot
 from pipeline.irradiation import DoseEvent
-from pipeline.model import Candidate, Finding, Report, Side
+from pipeline.model import Candidate, Finding, Frame, Report, Side
 from pipeline.rules.analysis import analysed
 from pipeline.rules.checks import run
 from pipeline.rules.measures import Measure, MeasureKind
@@ -28,7 +29,8 @@ from tests.unit.rules.lexicons import RULES
 FOLDER = Path(__file__).parents[2] / "golden"
 TEXTS = {"findings": "检查所见", "impression": "诊断意见", "advice": "建议"}
 KNOWN = ("indication", "sex", "age_years", "contrast", "covers", "has_prior", "structured", "department")
-ROWS = ("effusion", "lesions", "candidates", "doses")
+ROWS = ("effusion", "lesions", "candidates", "doses", "priors")
+LUNGS = Frame((-150.0, -100.0, 0.0, 150.0, 100.0, 250.0), 0.0, 1.0, 1.0)  # of every examination in these cases
 DAY = date(2026, 1, 15)
 
 
@@ -82,17 +84,25 @@ def _context(case: dict[str, Any]) -> CheckContext:
         known["effusion"] = tuple(map(Side, case["effusion"]))
     candidates = tuple(_candidate(number, *row) for number, row in enumerate(case.get("candidates", ()), start=1))
     doses = tuple(DoseEvent(day, date.fromisoformat(day), "chest", msv / 0.014, msv, 0.014) for day, msv in case.get("doses", ()))
-    return CheckContext(DAY, doses=doses, candidates=candidates, **known)
+    priors = tuple(_prior(day, nodules) for day, *nodules in case.get("priors", ()))
+    frame = LUNGS if priors else None
+    return CheckContext(DAY, doses=doses, candidates=candidates, priors=priors, frame=frame, **known)
+
+
+def _prior(day: str, nodules: list[list[Any]]) -> Prior:
+    spots = [Spot(n, "结节", (x, y, z), Side(side), lobe, size_mm) for n, (side, lobe, size_mm, x, y, z) in enumerate(nodules, start=1)]
+    return Prior(date.fromisoformat(day), True, tuple(spots), LUNGS, ("肺",))
 
 
 def _finding(row: list[Any]) -> Finding:
-    """The first listed lesion is that of the first candidate; an effusion has none."""
-    kind, side, lobe, density, size_mm = row
-    return Finding(None if kind == "胸腔积液" else 1, kind, side, lobe or None, density or None, size_mm or None)
+    """A listed lesion is that of the first candidate, or of the one that a sixth value numbers; an effusion has none."""
+    kind, side, lobe, density, size_mm, *number = row
+    return Finding(None if kind == "胸腔积液" else (number or [1])[0], kind, side, lobe or None, density or None, size_mm or None)
 
 
-def _candidate(number: int, kind: str, side: str, lobe: str, density: str, size_mm: float) -> Candidate:
-    return Candidate(number, kind, (0.0, 0.0, 0.0), Side(side), lobe, density, size_mm, 0.9)
+def _candidate(number: int, kind: str, side: str, lobe: str, density: str, size_mm: float, *place: float) -> Candidate:
+    x, y, z = place or (0.0, 0.0, 0.0)
+    return Candidate(number, kind, (x, y, z), Side(side), lobe, density, size_mm, 0.9)
 
 
 def said(case: Case) -> tuple[str, ...]:

@@ -23,8 +23,8 @@ def test_every_rule_is_right_nearly_always() -> None:
 
 
 def test_every_rule_has_sentences() -> None:
-    """But for growth, which is of positions and has no sentence; what the dose rules say is counted under their rows."""
-    assert {rule.id for rule in (*EDITS, *CHECKS)} - {case.rule for case in CASES} == {"dose.cumulative", "growth.prior"}
+    """What the dose rules say is counted under their rows."""
+    assert {rule.id for rule in (*EDITS, *CHECKS)} - {case.rule for case in CASES} == {"dose.cumulative"}
 
 
 def test_every_rule_of_the_sentences_exists_and_has_both_kinds_of_case() -> None:
