@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 WATERMARK = "AI 草稿，未经医师审核，不得作为诊断依据"
 DEMO_WATERMARK = "演示模型，不可用于临床"
+LIVE = "live"  # the use on a card that allows real studies
 RETENTION_EXPIRED = "113039"  # PS3.16 CID 7011: data retention policy expired
 
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 from pipeline.drafting.prompt import render
 from pipeline.drafting.schema import schema_text
 from pipeline.errors import BadDraft, ModelMissing, NotAllowed
-from pipeline.model import DraftAnswer, DraftSource, Features
+from pipeline.model import LIVE, DraftAnswer, DraftSource, Features
 
 if TYPE_CHECKING:
     from pipeline.engine.generate import Engine
 
 RUNG = "embedded"
 DEPARTMENTS = ("radiology",)
-LIVE = "live"  # the use on a card that allows real studies
 
 
 class EmbeddedDrafter:

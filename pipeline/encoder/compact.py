@@ -25,11 +25,10 @@ from pipeline.errors import ModelMissing
 from pipeline.imaging.canonical import SHAPE, SPACING_MM, Canonical, canonical
 from pipeline.imaging.volume import Acquisition, Volume
 from pipeline.imaging.windows import ENCODER_WINDOWS
-from pipeline.model import Candidate, Features, Side
+from pipeline.model import LIVE, Candidate, Features, Side
 
 WEIGHTS = Path(__file__).parent / "weights"
 NAME = "compact"
-LIVE = "live"  # the use on a card that allows real studies
 PROPOSALS = 6
 DIM = 128
 TOKENS = PROPOSALS + 2 + 12 + 4
@@ -120,8 +119,7 @@ class CompactEncoder:
 
 def nearest_slice(volume: Volume, point_mm: NDArray[np.float64]) -> tuple[str, int]:
     """SOP Instance UID and frame of the slice nearest to a point (LPS, mm)."""
-    along = float((point_mm - np.asarray(volume.origin_mm)) @ volume.axes[0])
-    return volume.named(int(np.argmin(np.abs(volume.along_mm - along))))
+    return volume.named(volume.nearest(point_mm))
 
 
 def _posteriors(heads: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -156,15 +156,8 @@ def candidates(study: Prepared) -> tuple[Candidate, ...]:
             slice_frame=frame,
         )
         for number, region in enumerate(study.regions, 1)
-        for sop_uid, frame in [study.volume.named(slice_at(study, region.center_mm))]
+        for sop_uid, frame in [study.volume.named(study.volume.nearest(region.center_mm))]
     )
-
-
-def slice_at(study: Prepared, point_mm: tuple[float, float, float]) -> int:
-    """z of the slice nearest to a point (LPS)."""
-    volume = study.volume
-    along = float((np.asarray(point_mm) - np.asarray(volume.origin_mm)) @ volume.axes[0])
-    return int(np.argmin(np.abs(volume.along_mm - along)))
 
 
 def _short(*parts: str) -> str:

@@ -19,11 +19,11 @@ from pipeline.imaging.regions import Region, candidate_regions
 from pipeline.imaging.stored import MAX_VOXELS
 from pipeline.imaging.upright import upright
 from pipeline.imaging.volume import Volume, read_volume
+from pipeline.model import LIVE
 from pipeline.settings import ImagingSettings
 
 VERSION = 1  # raise it when the same files would be prepared differently: features on disk are then made again
 REGIONS = 8
-LIVE = "live"  # the use on a card that allows real studies
 NO_LUNGS = "容积内未找到双肺（或视野只含一侧，如靶重建），本模型只读胸部 CT"
 
 

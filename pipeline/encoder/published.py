@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from pipeline.errors import ModelMissing
+from pipeline.model import LIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 PREPROCESSOR = "preprocessor_config.json"
 HUB = "hub:"  # before a hub id in CTREPORT_ENCODER_WEIGHTS; anything else is a folder and stays on this machine
-LIVE = "live"  # the use on a card that allows real studies
 PICKLED = ("*.bin", "*.pth", "*.pt", "*.ckpt", "*.pkl")
 CONVERT = (
     "weights are read as safetensors only, a pickle could run a program: on a machine that trusts the file, load it with transformers' "

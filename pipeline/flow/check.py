@@ -38,7 +38,7 @@ def check(
 def with_priors(rules: Rules, context: CheckContext, study_id: UUID) -> CheckContext:
     """What is known of the patient's earlier examinations."""
     priors = rules.priors(study_id, context.study_date)
-    return replace(context, priors=priors, has_prior=bool(priors), age_years=rules.age_years(study_id))
+    return replace(context, priors=priors, has_prior=bool(priors))
 
 
 def _with_features(context: CheckContext, features: Features | None) -> CheckContext:
@@ -49,11 +49,11 @@ def _with_features(context: CheckContext, features: Features | None) -> CheckCon
 
 
 def dose_context(rules: Rules, ruleset: RuleSet, study_id: UUID) -> CheckContext:
-    """What the dose rules look at: the examination's date, and the patient's doses of the longest window before it."""
-    day = rules.study_date(study_id)
+    """What the dose rules look at: the examination's date, the patient's age, and the doses of the longest window before it."""
+    day, age = rules.study_date(study_id), rules.age_years(study_id)
     if not ruleset.dose:
-        return CheckContext(day)
+        return CheckContext(day, age_years=age)
     since = months_before(day, max(rule.window_months for rule in ruleset.dose))
     missing = rules.studies_without_dose(study_id, since, day)
-    doses, age = rules.doses(study_id, since, day), rules.age_years(study_id)
+    doses = rules.doses(study_id, since, day)
     return CheckContext(day, doses=doses, doses_missing=len(missing), missing_dates=missing, age_years=age)

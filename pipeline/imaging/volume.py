@@ -44,6 +44,11 @@ class Volume:
     frames: tuple[int, ...] = ()  # frame number per slice in its object, 1-based; () is the same as 1 for every slice
     lossy: bool = False
 
+    def nearest(self, point_mm: Sequence[float] | NDArray[np.float64]) -> int:
+        """z of the slice nearest to a point (LPS, mm), also beyond the ends."""
+        along = float((np.asarray(point_mm) - np.asarray(self.origin_mm)) @ self.axes[0])
+        return int(np.argmin(np.abs(self.along_mm - along)))
+
     def named(self, z: int) -> tuple[str, int]:
         """SOP Instance UID and frame number (1-based) of a slice."""
         return self.sop_uids[z], self.frames[z] if self.frames else 1
