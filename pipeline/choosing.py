@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from pipeline.model import Series
+from pipeline.model import RankedStack, Series
 
 
 class RuleEffect(enum.StrEnum):
@@ -64,3 +64,4 @@ class SeriesChoice:
     refused: tuple[tuple[str, str], ...]  # (series uid, reason)
     region: str  # "chest", or the region that nobody reads here
     scores: tuple[SeriesScore, ...] = ()  # best first
+    ranked: tuple[RankedStack, ...] = ()  # the chosen one and those that are tried where its pixels cannot be read, best first

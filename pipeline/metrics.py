@@ -16,6 +16,7 @@ ASSOCIATIONS = Gauge("ctreport_associations", "associations open now", multiproc
 COMMITMENTS = Counter("ctreport_commitments", "storage commitments by outcome: committed, refused, delayed, given_up", ["outcome"])
 PERFORMED_STEPS = Counter("ctreport_performed_steps", "MPPS requests by outcome", ["outcome"])
 REFUSED_ASSOCIATIONS = Counter("ctreport_refused_associations", "associations and connections refused, by reason", ["reason"])
+STACKS_PASSED = Counter("ctreport_stacks_passed", "stacks that were chosen first and whose pixels could not be read, so that the next one was")
 STEPS = Counter("ctreport_steps", "steps ended, by outcome", ["step", "outcome"])
 STEP_SECONDS = Histogram("ctreport_step_seconds", "seconds per step", ["step"], buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300))
 VERDICTS = Counter("ctreport_verdicts", "studies judged for completeness, by verdict", ["verdict"])

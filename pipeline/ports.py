@@ -209,8 +209,9 @@ class Studies(Protocol):
     def heartbeat(self, job_id: UUID, lease: Lease) -> bool:
         """Extend the lease; False when it belongs to somebody else now."""
 
-    def encoded(self, job: Job, features_path: str, encoder: str, version: str, lease: Lease) -> None:
-        """encoding → encoded. Raises LeaseLost."""
+    def encoded(self, job: Job, features_path: str, encoder: str, version: str, lease: Lease, passed: Sequence[str] = ()) -> None:
+        """encoding → encoded. `passed`: why the stacks that rank before the one that was read were not; that one is now the job's, with its files.
+        Raises LeaseLost."""
 
     def give_back(self, job: Job, reason: str, delay_s: float, lease: Lease) -> None:
         """encoding → ready, drafting → encoded, due again after delay_s. Raises LeaseLost."""

@@ -28,7 +28,7 @@ KEYWORDS = (
     *("BodyPartExamined", "SliceThickness", "ConvolutionKernel", "StudyInstanceUID", "SeriesInstanceUID", "InstanceNumber"),
     *("SeriesNumber", "AcquisitionNumber", "TemporalPositionIdentifier", "KVP", "ProtocolName", "ContrastBolusAgent", "ContrastBolusAgentSequence"),
     *("ImagePositionPatient", "ImageOrientationPatient", "SamplesPerPixel", "NumberOfFrames", "Rows", "Columns"),
-    *("BitsAllocated", "BitsStored", "HighBit", "PhotometricInterpretation"),
+    *("BitsAllocated", "BitsStored", "HighBit", "PhotometricInterpretation", "LossyImageCompression"),
     *("RequestedProcedureDescription", "RequestAttributesSequence", "ReasonForTheRequestedProcedure", "RequestedProcedurePriority"),
     *("ConceptNameCodeSequence", "CodeValue", "CodingSchemeDesignator", "ExposureDoseSequence"),
 )

@@ -79,6 +79,7 @@ def _instance(elements: Elements, arrival: Arrival) -> Instance:
         frames=max(1, elements.whole("NumberOfFrames", "frames") or 1),  # stands before the functional groups, however long those are
         acquisition=elements.whole("AcquisitionNumber", "acquisition"),
         temporal=elements.whole("TemporalPositionIdentifier", "temporal-position"),
+        lossy=elements.code("LossyImageCompression") == "01",  # PS3.3 C.7.6.1.1.5
         flags=tuple(sorted(elements.flags)),
     )
 

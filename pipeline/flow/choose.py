@@ -13,10 +13,11 @@ from pipeline.flow.places import along, by_place, places
 from pipeline.flow.regions import CHEST, REGION_NAMES, elsewhere, names_chest, region_of
 from pipeline.flow.scores import NAMES, Seen, parts
 from pipeline.flow.stacks import CT_IMAGE, MULTI_FRAME, Stack, is_placed, kinds_of, stacks
-from pipeline.model import Instance, Series, Study
+from pipeline.model import Instance, RankedStack, Series, Study
 
 PREFERRED = 1000  # points: before every series that no such rule fits
 NAMED = 3  # rules that are named where one series was better than another
+MOST_TRIED = 3  # stacks that are read, one after the other, until the pixels of one are a chest volume
 # SOP class prefix → why it is not read; the first match counts.
 NOT_CT: Mapping[str, str] = {
     "1.2.840.10008.5.1.4.1.1.7": "二次捕获图像，不是原始 CT",
@@ -83,6 +84,7 @@ def choose_series(study: Study, min_slices: int, rules: Sequence[ChoiceRule] = (
         refused=tuple(refused.items()),
         region=CHEST if best else next(iter(others), CHEST),
         scores=tuple(_score(found, told[id(found)]) for found in judged),
+        ranked=tuple(_ranked(found) for found in judged if not found.refusal)[:MOST_TRIED],
     )
 
 
@@ -185,6 +187,11 @@ def _outdone(found: _Judged, best: _Judged | None) -> str:
     ahead = sorted(((part.points - theirs.get(part.rule, 0), part.rule) for part in best.parts), key=lambda one: (-one[0], one[1]))
     why = "、".join(NAMES[rule] for points, rule in ahead[:NAMED] if points > 0)
     return f"已选用更合适的图像（{best.points} 分，本组 {found.points} 分" + (f"；差在{why}）" if why else "）")
+
+
+def _ranked(found: _Judged) -> RankedStack:
+    files = tuple(image.path for image in found.stack.images)
+    return RankedStack(found.series.series_uid, found.series.number, found.stack.label, files)
 
 
 def _score(found: _Judged, refusal: str) -> SeriesScore:

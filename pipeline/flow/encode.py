@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from pipeline import metrics
 from pipeline.errors import BadInput, Permanent
 from pipeline.flow.claimed import Ending, Retry, fail, run_together
-from pipeline.model import Features, Job, Lease, Step
+from pipeline.flow.passed import ending, is_of_the_images, ranked
+from pipeline.model import Features, Job, Lease, RankedStack, Step
 from pipeline.ports import Archive, Clock, Doorbell, Encoder, Store
 
 
@@ -34,6 +36,30 @@ class Made:
     reused: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How far a job has come down the stacks that may be read: the errors of those before the present one, and its features once it is read."""
+
+    job: Job
+    stacks: tuple[RankedStack, ...]  # best first
+    passed: tuple[Permanent, ...] = ()
+    made: Made | None = None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Those of the present stack."""
+        return self.stacks[len(self.passed)].files
+
+    @property
+    def goes_on(self) -> bool:
+        """True while nothing is read, a stack is left, and the fault of the last one was its own."""
+        return self.made is None and len(self.passed) < len(self.stacks) and all(map(is_of_the_images, self.passed[-1:]))
+
+    def after(self, answer: Made | Permanent) -> Reading:
+        """With the answer to the present stack."""
+        return replace(self, passed=(*self.passed, answer)) if isinstance(answer, Permanent) else replace(self, made=answer)
+
+
 def encode(ports: Encoding, limit: int, lease: Lease) -> int:
     """Encode up to `limit` ready jobs, as many at once as the encoder takes; returns how many were claimed. The same files give the same bytes."""
 
@@ -53,11 +79,21 @@ def digest_of(files: Sequence[str]) -> str:
 
 def _encode_together(ports: Encoding, jobs: Sequence[Job], lease: Lease) -> list[Ending]:
     started = ports.clock.now()
-    sources = [digest_of(job.files) for job in jobs]
-    made = _made(ports, {source: job.files for source, job in zip(sources, jobs, strict=True)})
+    read = _read(ports, [Reading(job, ranked(job)) for job in jobs])
     seconds = (ports.clock.now() - started).total_seconds()
     shared = {"seconds": f"{seconds:.3f}", "together": str(len(jobs))}
-    return [_ending(ports, job, made[source], lease, shared) for source, job in zip(sources, jobs, strict=True)]
+    return [_ending(ports, one, lease, shared) for one in read]
+
+
+def _read(ports: Encoding, readings: Sequence[Reading]) -> list[Reading]:
+    """Each job's best stack; where its pixels cannot be read, the next one, and so on. Those of several jobs go together each time."""
+    read = list(readings)
+    while under_way := [at for at, one in enumerate(read) if one.goes_on]:
+        sources = {at: digest_of(read[at].files) for at in under_way}
+        made = _made(ports, {source: read[at].files for at, source in sources.items()})
+        for at, source in sources.items():
+            read[at] = read[at].after(made[source])
+    return read
 
 
 def _made(ports: Encoding, studies: dict[str, tuple[str, ...]]) -> dict[str, Made | Permanent]:
@@ -93,21 +129,25 @@ def _saved(ports: Encoding, features: Features, path: str, source: str) -> Made:
     return Made(whole, path, reused=False)
 
 
-def _ending(ports: Encoding, job: Job, made: Made | Permanent, lease: Lease, shared: dict[str, str]) -> Ending:
-    return partial(fail, made) if isinstance(made, Permanent) else partial(_commit, ports, job, made, lease, shared)
+def _ending(ports: Encoding, read: Reading, lease: Lease, shared: dict[str, str]) -> Ending:
+    if read.made is None:
+        return partial(fail, ending(read.stacks, read.passed))
+    return partial(_commit, ports, read, read.made, lease, shared)
 
 
-def _commit(ports: Encoding, job: Job, made: Made, lease: Lease, shared: dict[str, str]) -> None:
-    features = made.features
+def _commit(ports: Encoding, read: Reading, made: Made, lease: Lease, shared: dict[str, str]) -> None:
+    features, job = made.features, read.job
     with ports.store.begin() as work:
-        work.studies.encoded(job, made.path, features.encoder, features.version, lease)
+        work.studies.encoded(job, made.path, features.encoder, features.version, lease, tuple(map(str, read.passed)))
         work.audit.append(
             Step.ENCODE.value,
             study_id=job.study_id,
             job_id=job.id,
             **shared,
-            images=str(len(job.files)),
+            images=str(len(read.files)),
+            passed=str(len(read.passed)),
             tokens=str(features.array.shape[0]),
             candidates=str(len(features.candidates)),
             reused="yes" if made.reused else "no",
         )
+    metrics.STACKS_PASSED.inc(len(read.passed))

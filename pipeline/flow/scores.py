@@ -158,9 +158,9 @@ def unbroken(seen: Seen) -> ScorePart:
 
 
 def lossless(seen: Seen) -> ScorePart:
-    """Lossless before lossy."""
-    lossy = any(image.transfer_syntax in LOSSY for image in seen.stack.images)
-    return ScorePart("lossless", -10 if lossy else 0, "有损压缩" if lossy else "无有损压缩")
+    """Lossless before lossy, also where it is thicker and sharper."""
+    lossy = any(image.lossy or image.transfer_syntax in LOSSY for image in seen.stack.images)
+    return ScorePart("lossless", -30 if lossy else 0, "有损压缩" if lossy else "无有损压缩")
 
 
 def energy(seen: Seen) -> ScorePart:

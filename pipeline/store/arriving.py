@@ -247,4 +247,5 @@ def _instance_values(header: Header) -> dict[str, Any]:
         "frames": instance.frames,
         "acquisition": instance.acquisition,
         "temporal": instance.temporal,
+        "lossy": instance.lossy,
     }

@@ -11,6 +11,7 @@ from sqlalchemy import func, select, update
 from pipeline.choosing import SeriesChoice, SeriesScore
 from pipeline.evidence import Patience, Verdict, VerdictKind
 from pipeline.model import Instance, JobState, Lease, ReportState, Series, Study, StudyState
+from pipeline.store import ranking
 from pipeline.store.barring import bar
 from pipeline.store.evidence import as_facts, is_candidate
 from pipeline.store.rejecting import is_rejected
@@ -50,7 +51,7 @@ class Assembling(Repository):
         to = StudyState.COMPLETE if verdict.kind is VerdictKind.COMPLETE else StudyState.PARTIAL
         settled = {"state": StudyState(row.state).move(to).value, "attempts": 0, "evidence": as_facts(verdict), **FREE}
         files = [instance.path for series in choice.chosen for instance in series.instances]
-        if self._same_as_before(row, files, choice.region, reason, verdict):
+        if self._goes_on(row, choice, reason, verdict):
             self.session.execute(update(StudyRow).where(StudyRow.id == row.id).values(**settled))
             return None
         bar(self.session, row.id, (ReportState.WAITING,), SUPERSEDED, every_delivery=False)
@@ -66,13 +67,19 @@ class Assembling(Repository):
             return None
         return row if (row.last_received, row.images) == (study.last_received, study.images) else None
 
-    def _same_as_before(self, row: StudyRow, files: list[str], region: str, reason: str | None, verdict: Verdict) -> bool:
-        job = self.session.scalars(select(JobRow).filter_by(study_id=row.id, revision=row.revision)).one_or_none()
+    def _goes_on(self, row: StudyRow, choice: SeriesChoice, reason: str | None, verdict: Verdict) -> bool:
+        """True when the present job reads what would be read now; what it falls back on is brought up to date."""
+        query = select(JobRow).filter_by(study_id=row.id, revision=row.revision).with_for_update()
+        job = self.session.scalars(query, execution_options={"populate_existing": True}).one_or_none()
         if job is None or job.state == JobState.SUPERSEDED:
             return False
         unsupported = job.state == JobState.UNSUPPORTED
-        same = sorted(job.files) == sorted(files) and job.region == region and unsupported == (reason is not None)
-        return same and job.completeness == plain(verdict.reason)
+        fresh = ranking.refreshed(job, choice)
+        same = fresh is not None and job.region == choice.region and unsupported == (reason is not None)
+        if fresh is None or not same or job.completeness != plain(verdict.reason):
+            return False
+        job.series_ranked = fresh
+        return True
 
     def _add_job(
         self, row: StudyRow, revision: int, files: list[str], choice: SeriesChoice, is_phantom: bool, reason: str | None, verdict: Verdict
@@ -87,6 +94,7 @@ class Assembling(Repository):
             series_chosen=[series.series_uid for series in choice.chosen],
             series_refused=[[uid, plain(why)] for uid, why in choice.refused],
             series_scores=[_score(one) for one in choice.scores],
+            series_ranked=ranking.rows_of(choice),
             files=files,
             region=choice.region,
             is_phantom=is_phantom,
@@ -179,4 +187,5 @@ def _instance(row: InstanceRow, study_uid: str, series_uid: str) -> Instance:
         frames=row.frames,
         acquisition=row.acquisition,
         temporal=row.temporal,
+        lossy=row.lossy,
     )

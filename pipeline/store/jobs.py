@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Select, func, select, update
 
 from pipeline.errors import LeaseLost, NotAllowed
 from pipeline.model import Job, JobState, Lease, Priority, Step, StudyState
+from pipeline.store import ranking
 from pipeline.store.repository import Repository, fixed, in_seconds, plain
 from pipeline.store.tables import InstanceRow, JobRow, StudyRow
 
@@ -93,10 +94,20 @@ class Jobs(Repository):
         extended = update(JobRow).where(mine).values(lease_until=in_seconds(lease.seconds)).returning(JobRow.id)
         return self.session.execute(extended, execution_options={"synchronize_session": False}).first() is not None
 
-    def encoded(self, job: Job, features_path: str, encoder: str, version: str, lease: Lease) -> None:
-        """encoding → encoded, with a fresh count of attempts. Raises LeaseLost."""
-        made = {"features_path": features_path, "encoder": encoder, "encoder_version": version}
+    def encoded(self, job: Job, features_path: str, encoder: str, version: str, lease: Lease, passed: Sequence[str] = ()) -> None:
+        """encoding → encoded, with a fresh count of attempts; see the Studies port. Raises LeaseLost."""
+        made: dict[str, Any] = {"features_path": features_path, "encoder": encoder, "encoder_version": version, **self._read(job, passed)}
         self.hand_over(job, JobState.ENCODED, lease, attempts=0, reason=None, due_at=func.now(), encoded_at=func.now(), **made)
+
+    def _read(self, job: Job, passed: Sequence[str]) -> dict[str, Any]:
+        """Columns that tell which stack was read. Raises LeaseLost where those of the job changed meanwhile: an image was taken back."""
+        if not job.ranked:
+            return {}
+        row = self.session.scalars(select(JobRow).filter_by(id=job.id).with_for_update(), execution_options={"populate_existing": True}).one()
+        now, read = ranking.ranked(row), len(passed)
+        if [stack.files for stack in now[: read + 1]] != [stack.files for stack in job.ranked[: read + 1]]:
+            raise LeaseLost(f"what job {job.id} may read has changed since it was claimed; its result is dropped, and it is encoded again")
+        return ranking.moved(row, passed)
 
     def give_back(self, job: Job, reason: str, delay_s: float, lease: Lease) -> None:
         """encoding → ready, drafting → encoded, due again after `delay_s`. Raises LeaseLost."""
@@ -130,4 +141,5 @@ def _job(row: JobRow, study: StudyRow, image_flags: set[str]) -> Job:
         features_path=row.features_path,
         image_flags=tuple(sorted(image_flags)),
         completeness=row.completeness,
+        ranked=ranking.ranked(row),
     )

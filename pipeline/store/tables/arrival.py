@@ -158,6 +158,7 @@ class InstanceRow(Base):
     frames: Mapped[int] = mapped_column(server_default="1")
     acquisition: Mapped[int | None]  # AcquisitionNumber
     temporal: Mapped[int | None]  # TemporalPositionIdentifier
+    lossy: Mapped[bool] = mapped_column(server_default=text("false"))  # LossyImageCompression is 01
     content: Mapped[str] = mapped_column(server_default="")  # dose-report, dose-screen; empty for an image to be read
     flags: Mapped[Strings]
     received_at: Mapped[Now]

@@ -40,6 +40,7 @@ class JobRow(Base):
     series_chosen: Mapped[Strings]
     series_refused: Mapped[Pairs]
     series_scores: Mapped[FactRows] = mapped_column(server_default=text("'[]'::jsonb"))  # what each rule said of each stack
+    series_ranked: Mapped[FactRows] = mapped_column(server_default=text("'[]'::jsonb"))  # see `store/ranking.py`
     files: Mapped[Strings]
     region: Mapped[str]
     is_phantom: Mapped[bool]

@@ -168,6 +168,11 @@ def test_values_of_megabytes_are_cut_before_they_cost_time() -> None:
     assert len(header.instance.image_type) <= 2049
 
 
+@pytest.mark.parametrize(("said", "lossy"), [("01", True), ("00", False), ("", False), ("2", False)])
+def test_an_image_is_lossy_where_its_header_says_so(said: str, lossy: bool) -> None:
+    assert read(LossyImageCompression=said).instance.lossy is lossy
+
+
 def test_the_head_of_a_large_object_gives_its_whole_header() -> None:
     data = encoded(ct(NumberOfFrames=4, PixelData=bytes(32)))
     whole, head = arrival(data), arrival(data[:-20])

@@ -88,6 +88,14 @@ def test_the_better_of_two_is_chosen_in_either_order(better: Series, worse: Seri
         assert [uid for uid, _ in made.refused] == [worse.series_uid]
 
 
+def test_the_stacks_that_could_be_read_are_ranked_and_three_of_them_are_kept() -> None:
+    many = [series(uid, thickness_mm=mm, number=at) for at, (uid, mm) in enumerate((("a", 5.0), ("b", 1.0), ("c", 2.0), ("d", 8.0)))]
+    made = choice(*many, series("coronal", orientation=CORONAL))
+    assert [(one.series_uid, one.number, one.refusal) for one in made.ranked] == [("b", 1, ""), ("c", 2, ""), ("a", 0, "")]
+    assert made.ranked[0].files == tuple(image.path for image in made.chosen[0].instances)
+    assert choice(series("coronal", orientation=CORONAL)).ranked == ()
+
+
 def test_a_lossy_or_derived_axial_series_is_read_when_there_is_nothing_better() -> None:
     assert choice(series(kinds=("DERIVED", "PRIMARY", "AXIAL"))).chosen
 

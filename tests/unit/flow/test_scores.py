@@ -100,6 +100,14 @@ def test_a_lossy_series_is_read_only_where_there_is_no_other() -> None:
     assert choice(lossy).chosen == (lossy,)
 
 
+def test_a_series_that_was_lossy_once_comes_after_a_good_lossless_one_however_thin_it_is() -> None:
+    thick = replace(series("1"), thickness_mm=5.0, kernel="B50f")
+    thin = replace(series("2"), thickness_mm=1.0, kernel="B31f")
+    lossy = replace(thin, instances=tuple(replace(image, lossy=True) for image in thin.instances))
+    assert choice(thin, thick).chosen == (thin,)
+    assert choice(lossy, thick).chosen == (thick,)
+
+
 def test_of_two_regions_in_one_examination_the_one_that_names_the_chest_is_read() -> None:
     chest, abdomen = series("1", 60, description="Chest 5.0"), series("2", 80, description="Abdomen 5.0")
     assert choice(abdomen, chest, description="Chest+Abdomen").chosen == (chest,)
