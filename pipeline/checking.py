@@ -103,6 +103,8 @@ class CheckContext:
     frame: Frame | None = None  # of the candidates; None where nobody knows
     priors: tuple[Prior, ...] = ()  # earlier examinations, in any order
     effusion: tuple[Side, ...] | None = None  # where the images show pleural fluid; None: nobody looked
+    emphysema: tuple[Side, ...] | None = None  # likewise
+    fibrosis: tuple[Side, ...] | None = None
     structured: bool = False  # the report came with its findings as data, an empty list among them
     department: str = "radiology"
 
@@ -120,3 +122,4 @@ class Draft:
     candidates: tuple[Candidate, ...] = ()
     frame: Frame | None = None
     covers: tuple[str, ...] = ()
+    ood: float | None = None  # of the features; None where nobody measured

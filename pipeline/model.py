@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
@@ -173,6 +173,7 @@ class Instance:
     frames: int = 1  # NumberOfFrames; a multi-frame object has no position or orientation here, its frames do
     acquisition: int | None = None  # AcquisitionNumber
     temporal: int | None = None  # TemporalPositionIdentifier: the phase of a 4D series
+    lossy: bool = False  # LossyImageCompression is 01, whatever the transfer syntax
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +247,17 @@ class Study:
 
 
 @dataclass(frozen=True, slots=True)
+class RankedStack:
+    """One stack of images that may be read, by its place in the choice. `refusal`: why it was preferred and yet not read, empty otherwise."""
+
+    series_uid: str
+    number: int | None
+    stack: str  # which part of the series; empty for all of its images
+    files: tuple[str, ...]  # archive-relative paths
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """One revision of one study on its way to a draft, as claimed under a lease."""
 
@@ -263,6 +275,7 @@ class Job:
     features_path: str | None = None
     image_flags: tuple[str, ...] = ()  # what the listener noted about any image of the study
     completeness: str = ""  # empty when the revision was frozen complete, else why it is partial, as a reader reads it
+    ranked: tuple[RankedStack, ...] = ()  # what may be read, best first; `files` are those of one of them. Empty: there is nothing else
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,15 +312,18 @@ class Candidate:
     """One region that the encoder proposes, in patient coordinates. Findings refer to it by `index` (1-based)."""
 
     index: int
-    kind: str  # 结节 | 实变
+    kind: str  # 结节 | 实变 | 淋巴结 | 囊肿 | 血管瘤 | 低密度灶
     center_mm: tuple[float, float, float]  # patient LPS
-    side: Side
-    lobe: str | None  # 上叶 | 中叶 | 下叶; None: not measured
-    density: str | None  # 实性 | 磨玻璃 | 部分实性; None: not measured
+    side: Side  # where it lies, also of what the report places in 纵隔 or 肝脏
+    lobe: str | None  # 上叶 | 中叶 | 下叶; None: not measured, or outside the lungs
+    density: str | None  # 实性 | 磨玻璃 | 部分实性; None: not measured, or outside the lungs
     size_mm: float
     score: float  # 0..1
     slice_sop_uid: str | None = None
     slice_frame: int = 1  # of that object, 1-based
+    margin: str | None = None  # 光滑 | 分叶 | 毛刺 | 模糊; None: not measured
+    calcified: bool | None = None  # None: not measured
+    retraction: bool | None = None  # 胸膜牵拉; None: not measured
 
 
 @dataclass(frozen=True)
@@ -329,6 +345,9 @@ class Features:
     denoised: bool = False
     key_slices: tuple[tuple[str, int], ...] = ()  # SOP Instance UID and frame of the slices that a reader would look at first
     frame: Frame | None = None  # for comparing positions with other examinations
+    emphysema: tuple[Side, ...] | None = None  # None: nobody looked
+    fibrosis: tuple[Side, ...] | None = None  # None: nobody looked
+    ood: float | None = None  # distance from the images that the encoder was validated on; None: nobody measured
 
     @property
     def identity(self) -> str:
@@ -344,10 +363,17 @@ class Generation:
     verify_count: int
     accepted_histogram: tuple[int, ...]
     seconds: float
+    forced: int = 0  # tokens that the grammar left no choice about, jumped over without a forward pass
+    positions: tuple[tuple[int, int], ...] = ()  # (drafted, accepted) at position 1, 2, … of a draft, forced tokens excluded
+    sections: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)  # section → (tokens, drafted, accepted)
+    sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # mtp | lookup → (drafted, accepted)
 
     @property
     def acceptance(self) -> float:
-        """Drafted tokens accepted per drafted token; 0.0 when nothing was drafted (plain decoding)."""
+        """Drafted tokens accepted per drafted token, forced ones excluded; 0.0 when nothing was drafted. Without positions: by the histogram."""
+        if self.positions:
+            drafted, accepted = (sum(column) for column in zip(*self.positions, strict=True))
+            return accepted / drafted if drafted else 0.0
         depth = len(self.accepted_histogram) - 1
         drafted = depth * sum(self.accepted_histogram)
         accepted = sum(i * n for i, n in enumerate(self.accepted_histogram))
@@ -359,11 +385,14 @@ class Finding:
     """One structured finding of a report. Terms are the schema's Chinese enum values."""
 
     candidate: int | None
-    kind: str  # 结节 | 实变 | 胸腔积液
-    side: str  # 左肺 | 右肺 | 左侧 | 右侧 | 双侧
+    kind: str  # 结节 | 实变 | 淋巴结 | 肝囊肿 | 肝血管瘤 | 肝低密度灶 | 胸腔积液 | 肺气肿 | 纤维化
+    side: str  # 左肺 | 右肺 of a lung lesion, 纵隔 of a node, 肝脏 of a liver lesion, 左侧 | 右侧 | 双侧 of the rest
     lobe: str | None
     density: str | None
-    size_mm: int | None
+    size_mm: int | None  # of a node: its short axis
+    margin: str | None = None  # 光滑 | 分叶 | 毛刺 | 模糊
+    internal: str | None = None  # 均匀 | 钙化
+    surround: str | None = None  # 无 | 胸膜牵拉
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from pipeline.model import Generation
 
 SEVERITY = {"block": "⛔ 须处理", "flag": "⚠ 请核对", "replaced": "✎ 已替换"}  # most urgent first
 RESOLVED = "☑ 已说明"
-COLUMNS = ("候选", "类型", "侧别", "肺叶", "密度", "大小 mm")
-FIELDS = ("candidate", "kind", "side", "lobe", "density", "size_mm")
+COLUMNS = {"candidate": "候选", "kind": "类型", "side": "侧别", "lobe": "肺叶", "density": "密度", "size_mm": "大小 mm"}
+MORE = {"margin": "边缘", "internal": "内部结构", "surround": "周围改变"}  # shown where a finding has it
 NONE = "—"
 SCORED = 12  # series or parts of one that are listed, best first
 _MARKUP = re.compile(r"[\\`*|<>\[\]]|~(?=~)|(?<=~)~|^#")
@@ -109,20 +109,28 @@ def _pieces(text: str, blocking: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _findings(findings: Sequence[Mapping[str, Any]]) -> str:
     if not findings:
         return ""
-    rows = [[_cell(finding.get(field)) for field in FIELDS] for finding in findings]
-    table = [COLUMNS, ("---",) * len(COLUMNS), *rows]
+    columns = COLUMNS | {field: title for field, title in MORE.items() if any(finding.get(field) for finding in findings)}
+    rows = [[_cell(finding.get(field)) for field in columns] for finding in findings]
+    table = [columns.values(), ("---",) * len(columns), *rows]
     return "## 结构化所见\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in table)
 
 
 def _source(draft: Mapping[str, Any]) -> str:
-    source, made = draft["source"], draft["generation"]
-    generation = Generation(made["tokens"], made["verify_count"], tuple(made["accepted_histogram"]), made["seconds"])
+    source, generation = draft["source"], _generation(draft["generation"])
     k = len(generation.accepted_histogram) - 1
-    speed = f"MTP k={k}，接受率 {generation.acceptance:.0%}" if k > 0 else "逐词生成"
-    return (
+    how = "MTP 与查找 k≤" if "lookup" in generation.sources else "MTP k="
+    speed = f"{how}{k}，接受率 {generation.acceptance:.0%}" if k > 0 else "逐词生成"
+    line = (
         f"来源：{source['rung']} · {_inline(source['model'])} · 规则第 {source['rules_version']} 版 · "
         f"{generation.tokens} 词元，{speed}，{generation.seconds:.1f} 秒"
     )
+    return line if draft.get("ood") is None else f"{line} · 图像偏离验证范围 {draft['ood']:.2f}"
+
+
+def _generation(made: Mapping[str, Any]) -> Generation:
+    positions = tuple((drafted, accepted) for drafted, accepted in made.get("positions", ()))
+    steps = (made["tokens"], made["verify_count"], tuple(made["accepted_histogram"]), made["seconds"])
+    return Generation(*steps, positions=positions, sources=made.get("sources", {}))
 
 
 def series_markdown(series: Mapping[str, Any]) -> str:

@@ -45,7 +45,8 @@ def _with_features(context: CheckContext, features: Features | None) -> CheckCon
     """What the images themselves show."""
     if features is None:
         return context
-    return replace(context, covers=features.covers, contrast=features.contrast, frame=features.frame, effusion=features.effusion)
+    context = replace(context, effusion=features.effusion, emphysema=features.emphysema, fibrosis=features.fibrosis)
+    return replace(context, covers=features.covers, contrast=features.contrast, frame=features.frame)
 
 
 def dose_context(rules: Rules, ruleset: RuleSet, study_id: UUID) -> CheckContext:

@@ -11,6 +11,7 @@ from pipeline.errors import BadInput, NotAllowed
 from pipeline.flow.check import check
 from pipeline.flow.claimed import Retry, run_claimed
 from pipeline.flow.dose import Estimating, estimate
+from pipeline.flow.passed import told
 from pipeline.flow.persist import persist
 from pipeline.model import DEMO_WATERMARK, WATERMARK, Job, Lease, Report, Severity, Step
 from pipeline.ports import Archive, Clock, Doorbell, Drafter, Encoder, Store
@@ -67,11 +68,14 @@ def watermark_for(phantom_only: bool, is_phantom: bool, mode: Mode) -> str:
     )
 
 
-def noted(checked: Checked, image_flags: Sequence[str], completeness: str = "") -> Checked:
-    """The report with one flag for a study that is not whole and one for what the images call for (gaps, lossy pixels), before the rules' hits."""
+def noted(checked: Checked, image_flags: Sequence[str], completeness: str = "", passed: str = "") -> Checked:
+    """The report with one flag for a study that is not whole, one for a series that was read in another's place and one for what the images call for
+    (gaps, lossy pixels), before the rules' hits."""
     flags = []
     if completeness:
         flags.append(Hit("completeness", 1, Severity.FLAG, FINDINGS, 0, 0, f"{INCOMPLETE}{completeness}"))
+    if passed:
+        flags.append(Hit("series", 1, Severity.FLAG, FINDINGS, 0, 0, f"序列：{passed}"))
     if image_flags:
         flags.append(Hit("image", 1, Severity.FLAG, FINDINGS, 0, 0, f"影像：{'；'.join(image_flags)}"))
     return replace(checked, hits=(*flags, *checked.hits))
@@ -90,9 +94,9 @@ def _draft_one(ports: Drafting, job: Job, lease: Lease) -> None:
     started = ports.clock.now()
     with ports.store.begin() as work:
         checked = check(work.rules, report, job.study_id, features.candidates, job.indication, features, ports.department)
-    checked = noted(checked, (*(NOTES[flag] for flag in job.image_flags if flag in NOTES), *features.flags), job.completeness)
+    checked = noted(checked, (*(NOTES[flag] for flag in job.image_flags if flag in NOTES), *features.flags), job.completeness, told(job.ranked))
     check_s = (ports.clock.now() - started).total_seconds()
     source = replace(answer.source, phantom_only=phantom_only)
-    seen = (features.candidates, features.frame, features.covers)
+    seen = (features.candidates, features.frame, features.covers, features.ood)
     finished = Draft(job.id, ports.department, checked, source, answer.generation, watermark, *seen)
     persist(ports.store, job, finished, check_s, lease, ports.deliver_as)

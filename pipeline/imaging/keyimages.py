@@ -30,6 +30,7 @@ TILE_PX, SINGLE_PX = 330, 820  # width of one picture
 BAR_PX = 26  # line of words
 FRAME_MM = 4.0  # between a region and its frame
 ENGLISH = {LUNG.name: "LUNG", MEDIASTINUM.name: "MEDIASTINUM"}
+KINDS = {"结节": "nodule", "实变": "consolidation", "淋巴结": "node", "囊肿": "cyst", "血管瘤": "haemangioma", "低密度灶": "hypodense"}
 WINDOWS = (LUNG, MEDIASTINUM)
 NOT_FOR_DIAGNOSIS = ("自动选层，供参考，非诊断图像", "chosen automatically, for orientation, not for diagnosis")
 
@@ -144,8 +145,14 @@ def _frames(draw: ImageDraw.ImageDraw, chest: Chest, z: int, width_px: int) -> N
         half = [size / 2 + FRAME_MM for size in region.size_mm[:2]]
         box = ((x - half[0] - x0) * scale, (y - half[1] - y0) * scale, (x + half[0] - x0) * scale, (y + half[1] - y0) * scale)
         draw.rectangle(box, outline=REGION_COLOUR, width=2 if region.kind == CONSOLIDATION else 1)
-        label = f"{number}" if width_px < SINGLE_PX else f"{number}  {max(region.size_mm):.0f} mm"
-        write(draw, (box[2] + 3, box[1]), label, label, 13 if width_px < SINGLE_PX else 18, REGION_COLOUR)
+        chinese, plain = labels(number, region) if width_px >= SINGLE_PX else (str(number), str(number))
+        write(draw, (box[2] + 3, box[1]), chinese, plain, 13 if width_px < SINGLE_PX else 18, REGION_COLOUR)
+
+
+def labels(number: int, region: Region) -> tuple[str, str]:
+    """Number, kind and size, in Chinese and without."""
+    size = f"{max(region.size_mm):.0f} mm"
+    return f"{number} {region.kind} {size}", " ".join(filter(None, (str(number), KINDS.get(region.kind, ""), size)))
 
 
 def _sides(draw: ImageDraw.ImageDraw, width_px: int) -> None:

@@ -16,6 +16,7 @@ from pipeline.rules.analysis import FINDINGS, Analysis
 
 ID, VERSION = "growth.prior", 1
 NODULE, LUNG = "结节", "肺"
+OF_LUNGS = frozenset({NODULE, "实变"})  # a node or a liver lesion is no neighbour of a nodule, wherever its box lies
 EXTENT_FACTOR = 1.35  # lungs of one patient that differ by more in height or width were not scanned whole, or not breathed alike
 AGREE_MM = 1.0  # a stated size this near the measured one is its rounding
 
@@ -181,7 +182,8 @@ def _clear(near: Sequence[tuple[float, Spot]], rule: GrowthRule) -> bool:
 
 def _near(spot: Spot, others: Sequence[Spot], mine: Frame, theirs: Frame) -> list[tuple[float, Spot]]:
     """Regions of the same side, and of the same lobe as far as both are known, nearest first."""
-    same = (one for one in others if one.side == spot.side and (not one.lobe or not spot.lobe or one.lobe == spot.lobe))
+    lungs = (one for one in others if one.kind in OF_LUNGS and one.side == spot.side)
+    same = (one for one in lungs if not one.lobe or not spot.lobe or one.lobe == spot.lobe)
     return sorted(((distance_mm(spot, one, mine, theirs), one) for one in same), key=lambda pair: (pair[0], repr(pair[1])))
 
 

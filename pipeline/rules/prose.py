@@ -1,118 +1,72 @@
-"""The list of lesions (病灶) and the prose (描述) of 检查所见 say the same: side, lobe, size, density, and how many."""
+"""The list of findings and the prose (描述) of 检查所见 say the same: side, lobe, size, density, kind, and how many."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Iterator
 
 from pipeline.checking import Hit
 from pipeline.model import Finding, Severity
 from pipeline.rules.analysis import FINDINGS, Analysis
 from pipeline.rules.lexicon import Lexicon
-from pipeline.rules.said import NODULE, OPACITY, Stated, said
+from pipeline.rules.listed import LUNG, NODES, REGION_OF, Pair, density, described, has_list, liver_kind, lobes, name, region, size_fits
+from pipeline.rules.said import Stated
 
-ID, VERSION = "structure.prose", 1
-KINDS: Mapping[str, str] = MappingProxyType({"结节": NODULE, "实变": OPACITY})
-DENSITIES: Mapping[str, str] = MappingProxyType({"部分实性结节": "部分实性", "磨玻璃结节": "磨玻璃", "磨玻璃影": "磨玻璃", "实性结节": "实性"})
-ROUNDING_MM = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """One listed lesion and the statement that speaks of it."""
-
-    finding: Finding
-    stated: Stated
+ID, VERSION = "structure.prose", 2
 
 
 def agree(analysis: Analysis) -> tuple[Hit, ...]:
     """Another side blocks; any other difference is flagged. Without a list nothing is compared; the order of the list changes nothing."""
-    listed = [finding for finding in analysis.report.findings if finding.kind in KINDS]
-    if not analysis.lexicon.terms or not (analysis.context.structured or analysis.report.findings):
+    if not has_list(analysis):
         return ()
-    told = [one for one in said(analysis).findings if one.region == "肺" and _kind(one) and not one.again]
-    pairs, unsaid, unlisted = _paired(listed, told, analysis.lexicon)
-    hits = [hit for pair in pairs for hit in _differences(pair, analysis.lexicon)]
-    hits += [_hit(Severity.FLAG, None, f"病灶列表中的{_name(finding)}在描述中没有对应的文字，请核对") for finding in unsaid]
-    hits += [_hit(Severity.FLAG, one, f"描述中的「{_text(analysis, one)}」不在病灶列表中，请核对") for one in unlisted if one.certain]
+    known = described(analysis)
+    hits = [hit for pair in known.pairs for hit in _differences(pair, analysis.lexicon)]
+    hits += [hit for one in dict.fromkeys(pair.stated for pair in known.pairs) for hit in _sides(analysis, one, known.pairs)]
+    hits += [_hit(Severity.FLAG, None, f"病灶列表中的{name(finding)}在描述中没有对应的文字，请核对") for finding in known.unsaid]
+    hits += [_hit(Severity.FLAG, one, f"描述中的「{_text(analysis, one)}」不在病灶列表中，请核对") for one in known.unlisted if one.certain]
     return tuple(sorted(hits, key=lambda hit: (hit.start, hit.message)))
-
-
-def _paired(listed: Sequence[Finding], told: Sequence[Stated], lexicon: Lexicon) -> tuple[list[Pair], list[Finding], list[Stated]]:
-    """Those that fit best first. A statement speaks of as many lesions as it says; one of several (多发) of as many as are left."""
-    possible = ((row, at) for row, finding in enumerate(listed) for at, one in enumerate(told) if KINDS[finding.kind] in one.groups)
-    ranked = sorted((-_fit(listed[row], told[at], lexicon), repr(listed[row]), told[at].mention.start, row, at) for row, at in possible)
-    room = {at: _room(one) for at, one in enumerate(told)}
-    taken: dict[int, int] = {}
-    for _, _, _, row, at in ranked:
-        if row not in taken and room[at]:
-            taken[row] = at
-            room[at] -= 1
-    pairs = [Pair(listed[row], told[at]) for row, at in taken.items()]
-    unsaid = [finding for row, finding in enumerate(listed) if row not in taken]
-    return pairs, unsaid, [one for at, one in enumerate(told) if at not in taken.values()]
-
-
-def _room(one: Stated) -> int:
-    """How many lesions one statement may speak of."""
-    if one.number == 0 or one.sides == {"左", "右"}:
-        return 99
-    return max(one.number or 1, len(one.locations), 1)
-
-
-def _kind(one: Stated) -> str:
-    """The list's word for what is stated; empty for what the list does not hold."""
-    if NODULE in one.groups:
-        return "结节"
-    return "实变" if OPACITY in one.groups else ""
-
-
-def _fit(finding: Finding, one: Stated, lexicon: Lexicon) -> int:
-    """How much of a lesion a statement says: side before lobe before size before density."""
-    sides = not one.sides or finding.side[:1] in one.sides
-    lobes = _lobes(one, finding)
-    return 8 * sides + 4 * (not lobes or finding.lobe in lobes) + 2 * _size_fits(finding, one) + (_density(one, lexicon) in ("", finding.density))
-
-
-def _lobes(one: Stated, finding: Finding) -> frozenset[str]:
-    """The lobes that are named on the lesion's side."""
-    return frozenset(place.lobe for place in one.locations if place.lobe and place.side in ("", "双", finding.side[:1]))
-
-
-def _size_fits(finding: Finding, one: Stated) -> bool:
-    if finding.size_mm is None or not one.sizes:
-        return True
-    return any(size.low - ROUNDING_MM <= finding.size_mm <= size.high + ROUNDING_MM for size in one.sizes)
-
-
-def _density(one: Stated, lexicon: Lexicon) -> str:
-    """As the head word of the statement says it; empty where it does not."""
-    for above in lexicon.lines.get(one.mention.term, ()):
-        if above in DENSITIES:
-            return DENSITIES[above]
-    return next((detail.term for detail in one.mention.details if detail.term in DENSITIES.values() and not detail.negated), "")
 
 
 def _differences(pair: Pair, lexicon: Lexicon) -> Iterator[Hit]:
     finding, one = pair.finding, pair.stated
-    if one.sides and finding.side[:1] not in one.sides:
-        yield _hit(Severity.BLOCK, one, f"病灶列表写{_name(finding)}，描述写在{'、'.join(sorted(one.sides))}侧，请核对侧别")
+    if REGION_OF[finding.kind] == LUNG and one.sides and finding.side[:1] not in one.sides:
+        yield _hit(Severity.BLOCK, one, f"病灶列表写{name(finding)}，描述写在{'、'.join(sorted(one.sides))}侧，请核对侧别")
         return
-    lobes = _lobes(one, finding)
-    if lobes and finding.lobe and finding.lobe not in lobes:
-        yield _hit(Severity.FLAG, one, f"病灶列表写{_name(finding)}，描述写在{'、'.join(sorted(lobes))}，请核对肺叶")
-    if not _size_fits(finding, one):
+    named = lobes(one, finding)
+    if named and finding.lobe and finding.lobe not in named:
+        yield _hit(Severity.FLAG, one, f"病灶列表写{name(finding)}，描述写在{'、'.join(sorted(named))}，请核对肺叶")
+    if not size_fits(finding, one):
         sizes = "、".join(f"{size.largest_mm:g} mm" for size in one.sizes)
-        yield _hit(Severity.FLAG, one, f"病灶列表写{_name(finding)}，描述写 {sizes}，请核对大小")
-    density = _density(one, lexicon)
-    if finding.kind == "结节" and finding.density and density and density != finding.density:
-        yield _hit(Severity.FLAG, one, f"病灶列表写{_name(finding)}（{finding.density}），描述写{density}，请核对密度")
+        yield _hit(Severity.FLAG, one, f"病灶列表写{name(finding)}，描述写 {sizes}，请核对大小")
+    yield from _kinds(pair, lexicon)
 
 
-def _name(finding: Finding) -> str:
-    size = f"（{finding.size_mm} mm）" if finding.size_mm is not None else ""
-    return f"{finding.side}{finding.lobe or ''}{finding.kind}{size}"
+def _kinds(pair: Pair, lexicon: Lexicon) -> Iterator[Hit]:
+    """Another density of a nodule, another kind of liver lesion."""
+    finding, one = pair.finding, pair.stated
+    told = density(one, lexicon) if finding.kind == "结节" else ""
+    if finding.density and told and told != finding.density:
+        yield _hit(Severity.FLAG, one, f"病灶列表写{name(finding)}（{finding.density}），描述写{told}，请核对密度")
+    kind = liver_kind(one, lexicon)
+    if finding.kind.startswith("肝") and kind and kind != finding.kind:
+        yield _hit(Severity.FLAG, one, f"病灶列表写{name(finding)}，描述写{kind}，请核对")
+
+
+def _sides(analysis: Analysis, one: Stated, pairs: tuple[Pair, ...]) -> Iterator[Hit]:
+    """A side that a statement names, and none of its findings lies on: 双肺 of nodules that are all on the right, 右侧 of a node on the left."""
+    mine = [pair.finding for pair in pairs if pair.stated is one]
+    in_lung = region(one, analysis.lexicon) == LUNG
+    lie = {finding.side[:1] for finding in mine} if in_lung else _measured(analysis, mine)
+    told_already = in_lung and not one.sides & lie  # by `_differences`
+    if lie and not one.sides <= lie and not told_already:
+        source = "病灶列表" if in_lung else "图像测得"
+        other, where = "、".join(sorted(one.sides - lie)), "、".join(sorted(lie))
+        yield _hit(Severity.FLAG, one, f"描述写{other}侧，{source}只在{where}侧，请核对侧别")
+
+
+def _measured(analysis: Analysis, findings: list[Finding]) -> set[str]:
+    """Sides on which the encoder saw nodes; nothing of the liver, whose lobes are no sides of the patient."""
+    seen = {one.index: one.side.value for one in analysis.context.candidates}
+    return {seen[finding.candidate] for finding in findings if REGION_OF[finding.kind] == NODES and finding.candidate in seen}
 
 
 def _text(analysis: Analysis, one: Stated) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from pipeline.checking import Hit
-from pipeline.model import Report, Severity
+from pipeline.model import Finding, Report, Severity
 from pipeline.rules.analysis import Analysis
 from pipeline.rules.mentions import Section
 from pipeline.rules.spans import Span
@@ -40,7 +40,12 @@ def _sentences(section: Section, report: Report) -> Iterator[Span]:
 
 def _lesions(text: str, report: Report) -> int:
     """How many of the listed lesions the sentence fits."""
-    return sum(finding.side in text and (finding.lobe or "") in text and str(finding.size_mm or "") in text for finding in report.findings)
+    return sum(_where(finding) in text and (finding.lobe or "") in text and str(finding.size_mm or "") in text for finding in report.findings)
+
+
+def _where(finding: Finding) -> str:
+    """As texts write it: 肝内 of what the list places in 肝脏."""
+    return finding.side.removesuffix("脏")
 
 
 def _loops(section: Section) -> Iterator[Span]:

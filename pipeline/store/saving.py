@@ -62,6 +62,11 @@ class Saving(Jobs):
             seconds=generation.seconds,
             rules_version=draft.checked.rules_version,
             watermark=draft.watermark,
+            ood=draft.ood,
+            forced=generation.forced,
+            positions=[list(pair) for pair in generation.positions],
+            sections={name: list(counts) for name, counts in generation.sections.items()},
+            sources={name: list(counts) for name, counts in generation.sources.items()},
         )
         self.session.add(row)
         self.session.flush()
@@ -78,6 +83,9 @@ def _finding(draft_id: UUID, position: int, finding: Finding) -> dict[str, objec
         "lobe": finding.lobe,
         "density": finding.density,
         "size_mm": finding.size_mm,
+        "margin": finding.margin,
+        "internal": finding.internal,
+        "surround": finding.surround,
     }
 
 
@@ -93,6 +101,9 @@ def _candidate(draft_id: UUID, one: Candidate, stated_mm: int | None) -> dict[st
         "size_mm": one.size_mm,
         "stated_mm": stated_mm,
         "score": one.score,
+        "margin": one.margin,
+        "calcified": one.calcified,
+        "retraction": one.retraction,
     }
 
 

@@ -82,13 +82,18 @@ def _draft(session: Session, draft: DraftRow) -> dict[str, Any]:
             "verify_count": draft.verify_count,
             "accepted_histogram": list(draft.accepted_histogram),
             "seconds": draft.seconds,
+            "forced": draft.forced,
+            "positions": draft.positions,
+            "sections": draft.sections,
+            "sources": draft.sources,
         },
+        "ood": draft.ood,
     }
 
 
 def _findings(session: Session, draft_id: UUID) -> list[dict[str, Any]]:
     rows = session.scalars(select(FindingRow).where(FindingRow.draft_id == draft_id).order_by(FindingRow.position))
-    names = ("candidate", "kind", "side", "lobe", "density", "size_mm")
+    names = ("candidate", "kind", "side", "lobe", "density", "size_mm", "margin", "internal", "surround")
     return [{name: getattr(row, name) for name in names} for row in rows]
 
 

@@ -92,3 +92,10 @@ def test_acceptance_is_a_share(histogram: list[int]) -> None:
 def test_acceptance_of_plain_decoding_is_zero_and_of_perfect_drafts_one() -> None:
     assert Generation(9, 9, (9,), 0.1).acceptance == 0.0
     assert Generation(9, 3, (0, 0, 3), 0.1).acceptance == 1.0
+
+
+def test_with_positions_acceptance_counts_what_was_drafted_there_and_nothing_else() -> None:
+    """A step whose draft was cut short, or filled with forced tokens, does not look like one whose tokens were refused."""
+    varying = Generation(30, 10, (0, 5, 5), 0.1, forced=12, positions=((10, 9), (4, 3), (0, 0)))
+    assert varying.acceptance == 12 / 14
+    assert Generation(9, 9, (9,), 0.1, positions=((0, 0),)).acceptance == 0.0

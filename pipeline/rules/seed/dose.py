@@ -44,7 +44,7 @@ def dose_factors(entries: Sequence[Entry]) -> tuple[DoseFactor, ...]:
 
 
 ADULT = 18
-OTHERS = {"dose.identity", "completeness", "image"}  # of hits that no row makes: checking again takes a row's hits by its id
+OTHERS = {"dose.identity", "completeness", "series", "image"}  # of hits that no row makes: checking again takes a row's hits by its id
 KEYS = {"id", "window_months", "threshold_msv", "triggers", "message", "region", "min_age_years", "max_age_years"}
 
 

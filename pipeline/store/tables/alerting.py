@@ -172,3 +172,6 @@ class DraftCandidateRow(Base):
     size_mm: Mapped[float]
     stated_mm: Mapped[int | None]
     score: Mapped[float]
+    margin: Mapped[str | None]
+    calcified: Mapped[bool | None]
+    retraction: Mapped[bool | None]

@@ -27,7 +27,10 @@ Strings = list[str]
 Pairs = list[list[str]]
 Facts = dict[str, object]
 FactRows = list[dict[str, object]]
+CountRows = list[list[int]]
+Counts = dict[str, list[int]]
 NO_FACTS = text("'{}'::jsonb")
+NO_ROWS = text("'[]'::jsonb")
 
 
 class Base(DeclarativeBase):
@@ -43,6 +46,8 @@ class Base(DeclarativeBase):
         dict[str, str]: JSONB,
         Facts: JSONB,
         FactRows: JSONB,
+        CountRows: JSONB,
+        Counts: JSONB,
     }
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pipeline.model import ReportState, Severity
-from pipeline.store.tables.base import Base, DeliveryState, Id, Now, StudyKey, lease_whole, states
+from pipeline.store.tables.base import NO_FACTS, NO_ROWS, Base, CountRows, Counts, DeliveryState, Id, Now, StudyKey, lease_whole, states
 
 RESOLVED = "resolved_at IS NOT NULL AND resolved_by IS NOT NULL AND resolution IS NOT NULL AND resolved_by <> '' AND resolution <> ''"
 SEVERITIES = ", ".join(f"'{severity.value}'" for severity in Severity)
@@ -42,6 +42,11 @@ class DraftRow(Base):
     rules_version: Mapped[int]
     watermark: Mapped[str]
     created_at: Mapped[Now]
+    forced: Mapped[int] = mapped_column(default=0, server_default=text("0"))  # tokens that the grammar left no choice about
+    positions: Mapped[CountRows] = mapped_column(server_default=NO_ROWS)  # drafted and accepted at position 1, 2, … of a draft
+    sections: Mapped[Counts] = mapped_column(server_default=NO_FACTS)  # section → tokens, drafted, accepted
+    sources: Mapped[Counts] = mapped_column(server_default=NO_FACTS)  # mtp, lookup → drafted, accepted
+    ood: Mapped[float | None]  # distance of the images from those that the encoder was validated on; null where nobody measured
 
 
 class FindingRow(Base):
@@ -56,6 +61,9 @@ class FindingRow(Base):
     lobe: Mapped[str | None]
     density: Mapped[str | None]
     size_mm: Mapped[int | None]
+    margin: Mapped[str | None]
+    internal: Mapped[str | None]
+    surround: Mapped[str | None]
 
 
 class FlagRow(Base):

@@ -14,6 +14,7 @@ from sqlalchemy import text
 
 from pipeline.drafting.fake import FakeDrafter
 from pipeline.drafting.parse import parse
+from pipeline.drafting.schema import dumps
 from pipeline.errors import ModelMissing, NotAllowed, PipelineError, ServiceUnavailable
 from pipeline.export.markdown import draft_markdown, withdrawal_markdown
 from pipeline.flow.claimed import Retry
@@ -22,8 +23,8 @@ from pipeline.flow.draft import Drafting, Mode, draft
 from pipeline.flow.review import review
 from pipeline.model import DEMO_WATERMARK, WATERMARK, Features, Lease, ReportState, Side, Step
 from pipeline.ports import Archive, Encoder
-from pipeline.rules.seed import seed_dose_rules, seed_terms
-from pipeline.store import operator
+from pipeline.rules.seed import seed_dose_rules, seed_lexicon, seed_terms
+from pipeline.store import operator, queries
 from pipeline.store.seed import seed_rules
 from pipeline.store.session import PgStore
 from tests.builders import Bell, candidate
@@ -42,9 +43,9 @@ class Clock:
 class FeatureShelf:
     """An archive and an encoder that always hold the same features."""
 
-    def __init__(self, flags: Sequence[str], phantom_only: bool) -> None:
+    def __init__(self, flags: Sequence[str], phantom_only: bool, **more: Any) -> None:
         array = np.zeros((24, 128), np.float32)
-        self._features = Features(array, "compact", "1", "p", (candidate(side=Side.RIGHT),), (), tuple(flags), phantom_only)
+        self._features = Features(array, "compact", "1", "p", (candidate(side=Side.RIGHT),), (), tuple(flags), phantom_only, **more)
 
     def path(self, relative: str) -> Path:
         return Path(relative)
@@ -70,9 +71,10 @@ def drafting(
     flags: Sequence[str] = (),
     bell: Bell | None = None,
     encoder_phantom_only: bool | None = None,
+    **more: Any,
 ) -> Drafting:
     """The step on a shelf of features whose encoder's card says what the drafter's says, unless told otherwise."""
-    shelf = FeatureShelf(flags, drafter.phantom_only if encoder_phantom_only is None else encoder_phantom_only)
+    shelf = FeatureShelf(flags, drafter.phantom_only if encoder_phantom_only is None else encoder_phantom_only, **more)
     return Drafting(
         store,
         cast(Archive, shelf),
@@ -259,8 +261,9 @@ def test_the_dose_warning_reads_rules_and_events_from_the_database(store: PgStor
                 "FROM patients p, generate_series(1, 2) n"
             )
         )
-    answer = '{"检查所见": {"病灶": [], "胸腔积液": "无", "描述": "双肺未见异常。"}, "诊断意见": "未见异常。", "建议": "建议增强扫描。"}'
-    draft(drafting(store, FakeDrafter(texts=[answer])), 4, ME)
+    nothing = {"病灶": [], "淋巴结": [], "肝脏": [], "胸腔积液": "无", "肺气肿": "无", "纤维化": "无", "描述": "双肺未见异常。"}
+    answer = {"检查所见": nothing, "诊断意见": "未见异常。", "建议": "建议增强扫描。"}
+    draft(drafting(store, FakeDrafter(texts=[dumps(answer)])), 4, ME)
     advice = one(store, "SELECT advice FROM drafts")["advice"]
     assert advice.startswith("【剂量预警】当前累积剂量已达阈值，建议多学科会诊")
     assert advice.endswith("建议增强扫描。")
@@ -278,3 +281,26 @@ def test_a_lease_lost_while_drafting_saves_nothing(store: PgStore) -> None:
 
     draft(drafting(store, Thief()), 4, Lease("me", 60.0))
     assert (job_row(store)["state"], job_row(store)["lease_owner"], count(store, "drafts")) == ("drafting", "thief", 0)
+
+
+def test_images_unlike_those_that_were_validated_are_flagged_on_the_draft_and_their_distance_is_stored(store: PgStore) -> None:
+    encoded(store)
+    unlike = "模型未在此类图像上验证"
+    draft(drafting(store, FakeDrafter(), flags=(unlike,), ood=7.5), 4, ME)
+    shown = queries.show(store, "1.2.3")
+    assert shown["draft"]["ood"] == 7.5
+    assert [flag["message"] for flag in shown["draft"]["flags"] if flag["rule"] == "image"] == [f"影像：{unlike}"]
+    assert "图像偏离验证范围 7.50" in draft_markdown(shown)
+    assert one(store, "SELECT ood FROM drafts")["ood"] == 7.5
+
+
+def test_sides_that_the_images_show_otherwise_are_flagged_though_list_and_text_agree(store: PgStore, url: str) -> None:
+    """The drafter is asked with other features than the check has: what spreads is on the other side."""
+    seed_rules(url, seed_terms(), seed_dose_rules(), lexicon=seed_lexicon())
+    encoded(store)
+    features = Features(np.zeros((24, 128), np.float32), "compact", "1", "p", (), (), emphysema=(Side.LEFT,), fibrosis=(Side.RIGHT,))
+    said = FakeDrafter().draft(features, "", "radiology").text
+    draft(drafting(store, FakeDrafter(texts=[said]), emphysema=(Side.RIGHT,), fibrosis=(Side.LEFT, Side.RIGHT)), 4, ME)
+    flags = queries.show(store, "1.2.3")["draft"]["flags"]
+    told = {flag["rule"]: flag["severity"] for flag in flags if flag["rule"].endswith(".side")}
+    assert told == {"emphysema.side": "block", "fibrosis.side": "flag"}

@@ -116,9 +116,12 @@ def drafting_job(store: PgStore, study: str = "1.2.3") -> Job:
 
 def draft(job: Job, *, phantom_only: bool = False, hits: Sequence[Hit] = (TERM,), watermark: str = WATERMARK) -> Draft:
     """A finished draft with one finding."""
-    report = Report("右肺上叶见磨玻璃结节", "右肺上叶结节", "建议随访", (Finding(1, "结节", "右肺", "上叶", "磨玻璃", 8),))
+    finding = Finding(1, "结节", "右肺", "上叶", "磨玻璃", 8, "毛刺", "均匀", "胸膜牵拉")
+    report = Report("右肺上叶见磨玻璃结节", "右肺上叶结节", "建议随访", (finding,))
     source = DraftSource("embedded", "tiny", "abc", phantom_only)
-    return Draft(job.id, "radiology", Checked(report, tuple(hits), 1), source, Generation(90, 30, (5, 10, 15), 0.5), watermark)
+    detail = {"positions": ((30, 25), (25, 15)), "sections": {"建议": (20, 16, 12)}, "sources": {"mtp": (40, 30), "lookup": (15, 10)}}
+    generation = Generation(90, 30, (5, 10, 15), 0.5, forced=40, **detail)  # type: ignore[arg-type]  # by name
+    return Draft(job.id, "radiology", Checked(report, tuple(hits), 1), source, generation, watermark, ood=3.25)
 
 
 def drafted(store: PgStore, study: str = "1.2.3", **changes: Any) -> UUID:

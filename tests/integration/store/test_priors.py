@@ -117,3 +117,13 @@ def test_the_query_goes_by_the_patient_s_index(store: PgStore) -> None:
         plan = "\n".join(work.session.execute(text(f"EXPLAIN {compiled}")).scalars())
     assert "ix_studies_patient_id" in plan, plan
     assert "Seq Scan" not in plan, plan
+
+
+def test_what_the_encoder_saw_of_a_region_is_kept(store: PgStore) -> None:
+    node = Candidate(2, "淋巴结", (20.0, 0.0, 90.0), Side.LEFT, None, None, 14.0, 0.8)
+    study(store, "1.2.1", BEFORE, seen=(replace(SEEN[0], margin="毛刺", calcified=True, retraction=False), node))
+    query = "SELECT margin, calcified, retraction FROM draft_candidates WHERE index = {}"
+    assert rows.one(store, query.format(1)) == {"margin": "毛刺", "calcified": True, "retraction": False}
+    assert rows.one(store, query.format(2)) == {"margin": None, "calcified": None, "retraction": None}
+    (prior,) = priors(store, study(store, "1.2.2", TODAY))
+    assert [(spot.kind, spot.side, spot.lobe) for spot in prior.spots] == [("结节", Side.RIGHT, "上叶"), ("淋巴结", Side.LEFT, "")]

@@ -61,10 +61,14 @@ def test_show_has_the_keys_of_the_design(store: PgStore) -> None:
     draft_id = rows.drafted(store)
     shown = queries.show(store, "1.2.3")
     assert shown["draft"]["sections"] == {"检查所见": "右肺上叶见磨玻璃结节", "诊断意见": "右肺上叶结节", "建议": "建议随访"}
-    assert shown["draft"]["findings"] == [{"candidate": 1, "kind": "结节", "side": "右肺", "lobe": "上叶", "density": "磨玻璃", "size_mm": 8}]
+    place = {"candidate": 1, "kind": "结节", "side": "右肺", "lobe": "上叶", "density": "磨玻璃", "size_mm": 8}
+    assert shown["draft"]["findings"] == [place | {"margin": "毛刺", "internal": "均匀", "surround": "胸膜牵拉"}]
     assert shown["draft"]["flags"][0]["original"] == "毛玻璃"
     assert shown["draft"]["source"].items() >= {"rung": "embedded", "model": "tiny", "rules_version": 1}.items()
-    assert shown["draft"]["generation"] == {"tokens": 90, "verify_count": 30, "accepted_histogram": [5, 10, 15], "seconds": 0.5}
+    steps = {"tokens": 90, "verify_count": 30, "accepted_histogram": [5, 10, 15], "seconds": 0.5, "forced": 40}
+    detail = {"positions": [[30, 25], [25, 15]], "sections": {"建议": [20, 16, 12]}, "sources": {"mtp": [40, 30], "lookup": [15, 10]}}
+    assert shown["draft"]["generation"] == steps | detail
+    assert shown["draft"]["ood"] == 3.25
     assert shown["series"] == {"chosen": ["1.2.3.5"], "refused": [{"uid": "1.2.3.6", "reason": "localizer"}], "scores": []}
     assert (shown["revision"], shown["watermark"], shown["status"], shown["draft_id"]) == (1, WATERMARK, "待审", str(draft_id))
 

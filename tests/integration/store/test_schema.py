@@ -31,11 +31,30 @@ def test_up_down_up_leaves_nothing_behind_and_models_match(database_url: str) ->
 
 
 def test_each_migration_goes_up_down_and_up(database_url: str) -> None:
-    for revision in ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012", "0013"):
+    for revision in ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012", "0013", "0014", "0015", "0016"):
         schema.migrate(database_url, revision)
         schema.downgrade(database_url, "-1")
         schema.migrate(database_url, revision)
     schema.check(database_url)
+
+
+def test_drafts_from_before_findings_were_told_in_full_stay_and_say_that_nobody_measured(database_url: str) -> None:
+    """0014 on a database with a draft: its columns are empty, and going back loses only them."""
+    schema.migrate(database_url, "0013")
+    ids = [f"00000000-0000-0000-0000-00000000000{number}" for number in range(1, 5)]
+    with psycopg.connect(database_url) as connection:
+        connection.execute("SET session_replication_role = replica")  # the draft alone, without the study that it is of
+        draft = "INSERT INTO drafts VALUES (%s, %s, 'radiology', '所见', '意见', '建议', 'fake', 'm', 'd', false, 9, 3, '{1,2}', 0.5, 1, '草稿')"
+        connection.execute(draft, ids[:2])
+        connection.execute("INSERT INTO draft_findings VALUES (%s, 0, 1, '结节', '左肺', '上叶', '实性', 8)", ids[:1])
+    schema.migrate(database_url, "0014")
+    with psycopg.connect(database_url) as connection:
+        found = connection.execute("SELECT forced, positions, sections, sources, ood FROM drafts").fetchone()
+        assert found == (0, [], {}, {}, None)
+        assert connection.execute("SELECT kind, margin, internal, surround FROM draft_findings").fetchone() == ("结节", None, None, None)
+    schema.downgrade(database_url, "-1")
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute("SELECT tokens, accepted_histogram FROM drafts").fetchone() == (9, [1, 2])
 
 
 def test_two_migrators_at_once_take_turns(database_url: str) -> None:

@@ -61,6 +61,27 @@ def test_findings_are_a_table_with_a_dash_where_nothing_is_known() -> None:
     assert "结构化所见" not in draft_markdown(shown(draft={"findings": []}))
 
 
+def test_margin_inside_and_surroundings_have_columns_where_a_finding_has_them() -> None:
+    assert "| 候选 | 类型 | 侧别 | 肺叶 | 密度 | 大小 mm |\n" in draft_markdown(shown())
+    place = {"candidate": 1, "kind": "结节", "side": "左肺", "lobe": "上叶", "density": "实性", "size_mm": 8}
+    node = {"candidate": 2, "kind": "淋巴结", "side": "纵隔", "lobe": None, "density": None, "size_mm": 14}
+    text = draft_markdown(shown(draft={"findings": [place | {"margin": "毛刺", "internal": "均匀", "surround": "胸膜牵拉"}, node]}))
+    assert "| 候选 | 类型 | 侧别 | 肺叶 | 密度 | 大小 mm | 边缘 | 内部结构 | 周围改变 |" in text
+    assert "| 1 | 结节 | 左肺 | 上叶 | 实性 | 8 | 毛刺 | 均匀 | 胸膜牵拉 |" in text
+    assert "| 2 | 淋巴结 | 纵隔 | — | — | 14 | — | — | — |" in text
+
+
+def test_with_positions_the_acceptance_is_theirs_and_lookup_is_named() -> None:
+    made = {"tokens": 120, "verify_count": 40, "accepted_histogram": [10, 0, 30], "seconds": 1.25}
+    more = {"forced": 50, "positions": [[40, 36], [20, 12]], "sections": {}, "sources": {"mtp": [40, 34], "lookup": [20, 14]}}
+    assert "120 词元，MTP 与查找 k≤2，接受率 80%，1.2 秒" in draft_markdown(shown(draft={"generation": made | more}))
+
+
+def test_the_distance_from_validated_images_is_told_where_it_was_measured() -> None:
+    assert "1.2 秒 · 图像偏离验证范围 3.25" in draft_markdown(shown(draft={"ood": 3.25}))
+    assert "图像偏离" not in draft_markdown(shown(draft={"ood": None}))
+
+
 def test_the_source_line_says_who_wrote_it_and_how() -> None:
     text = draft_markdown(shown())
     assert "来源：embedded · ctreport-demo · 规则第 3 版 · 120 词元，MTP k=2，接受率 75%，1.2 秒" in text

@@ -1,9 +1,9 @@
 """Labelled sentences of tests/golden: what each rule should say of them, what it says, and how often both agree.
 
 A case has a `rule`, the text of any sections (`findings`, `impression`, `advice`), what is known besides (`indication`, `sex`, `age_years`,
-`contrast`, `covers`, `has_prior`, `structured`, `department`, sides of `effusion`; rows of `lesions` as the report lists them, of `candidates` as
-the encoder measured them, with a place in LPS where one matters; of `doses` with day and mSv; of `priors`, each an earlier day and its nodules with
-side, lobe, size and place), and `expect`: for a rule of the registry the words that its hits point at (the section's
+`contrast`, `covers`, `has_prior`, `structured`, `department`, sides of `effusion`, `emphysema`, `fibrosis`; rows of `lesions` as the report
+lists them, of `candidates` as the encoder measured them, with a place in LPS where one matters; of `doses` with day and mSv; of `priors`, each an
+earlier day and its nodules with side, lobe, size and place), and `expect`: for a rule of the registry the words that its hits point at (the section's
 name where a hit has no span), for the readings below what they read. An empty `expect` is a case where the rule stays silent.
 """
 
@@ -29,7 +29,8 @@ from tests.unit.rules.lexicons import RULES
 FOLDER = Path(__file__).parents[2] / "golden"
 TEXTS = {"findings": "检查所见", "impression": "诊断意见", "advice": "建议"}
 KNOWN = ("indication", "sex", "age_years", "contrast", "covers", "has_prior", "structured", "department")
-ROWS = ("effusion", "lesions", "candidates", "doses", "priors")
+SPREAD = {"effusion": "胸腔积液", "emphysema": "肺气肿", "fibrosis": "纤维化"}
+ROWS = (*SPREAD, "lesions", "candidates", "doses", "priors")
 LUNGS = Frame((-150.0, -100.0, 0.0, 150.0, 100.0, 250.0), 0.0, 1.0, 1.0)  # of every examination in these cases
 DAY = date(2026, 1, 15)
 
@@ -80,8 +81,7 @@ def _case(file: str, number: int, case: dict[str, Any]) -> Case:
 
 def _context(case: dict[str, Any]) -> CheckContext:
     known: dict[str, Any] = {key: tuple(case[key]) if key == "covers" else case[key] for key in KNOWN if key in case}
-    if "effusion" in case:
-        known["effusion"] = tuple(map(Side, case["effusion"]))
+    known |= {name: tuple(map(Side, case[name])) for name in SPREAD if name in case}
     candidates = tuple(_candidate(number, *row) for number, row in enumerate(case.get("candidates", ()), start=1))
     doses = tuple(DoseEvent(day, date.fromisoformat(day), "chest", msv / 0.014, msv, 0.014) for day, msv in case.get("doses", ()))
     priors = tuple(_prior(day, nodules) for day, *nodules in case.get("priors", ()))
@@ -95,9 +95,10 @@ def _prior(day: str, nodules: list[list[Any]]) -> Prior:
 
 
 def _finding(row: list[Any]) -> Finding:
-    """A listed lesion is that of the first candidate, or of the one that a sixth value numbers; an effusion has none."""
-    kind, side, lobe, density, size_mm, *number = row
-    return Finding(None if kind == "胸腔积液" else (number or [1])[0], kind, side, lobe or None, density or None, size_mm or None)
+    """A listed lesion is that of the first candidate, or of the one that a sixth value numbers; margin, inside and around it may follow."""
+    kind, side, lobe, density, size_mm, *more = row
+    number = None if kind in SPREAD.values() else more[0] if more else 1
+    return Finding(number, kind, side, lobe or None, density or None, size_mm or None, *more[1:])
 
 
 def _candidate(number: int, kind: str, side: str, lobe: str, density: str, size_mm: float, *place: float) -> Candidate:

@@ -61,8 +61,44 @@ def test_the_left_lung_has_no_middle_lobe() -> None:
     assert any("左肺没有中叶" in message for message in messages(replace(FINDING, side="左肺", lobe="中叶"), candidates=(left,)))
 
 
-def test_effusion_needs_no_candidate() -> None:
-    assert messages(Finding(None, "胸腔积液", "左侧", None, None, None)) == []
+@pytest.mark.parametrize("kind", ["胸腔积液", "肺气肿", "纤维化"])
+def test_what_spreads_needs_no_candidate(kind: str) -> None:
+    assert messages(Finding(None, kind, "左侧", None, None, None)) == []
+
+
+NODE = Finding(1, "淋巴结", "纵隔", None, None, 14)
+CYST = Finding(1, "肝囊肿", "肝脏", None, None, 20)
+ELSEWHERE = {
+    "淋巴结": Candidate(1, "淋巴结", (20.0, 0.0, 0.0), Side.LEFT, None, None, 14.2, 0.9),
+    "囊肿": Candidate(1, "囊肿", (-80.0, 0.0, -120.0), Side.RIGHT, None, None, 20.4, 0.9),
+    "低密度灶": Candidate(1, "低密度灶", (-80.0, 0.0, -120.0), Side.RIGHT, None, None, 20.4, 0.9),
+}
+
+
+def test_nodes_and_liver_lesions_name_their_place_instead_of_a_side() -> None:
+    assert messages(NODE, candidates=(ELSEWHERE["淋巴结"],)) == []
+    assert messages(CYST, candidates=(ELSEWHERE["囊肿"],)) == []
+
+
+@pytest.mark.parametrize(
+    ("finding", "seen", "told"),
+    [
+        (CYST, "低密度灶", "写作肝囊肿，图像测得为低密度灶"),
+        (replace(NODE, size_mm=20), "囊肿", "写作淋巴结，图像测得为囊肿"),
+        (replace(NODE, size_mm=22), "淋巴结", "写作 22 mm，图像测得 14.2 mm"),
+        (replace(CYST, size_mm=9), "囊肿", "写作 9 mm，图像测得 20.4 mm"),
+        (replace(NODE, side="左侧"), "淋巴结", "写作左侧"),
+        (replace(CYST, candidate=3), "囊肿", "候选区 3 不存在"),
+    ],
+)
+def test_a_node_or_liver_lesion_that_was_measured_otherwise_is_flagged(finding: Finding, seen: str, told: str) -> None:
+    (message,) = messages(finding, candidates=(ELSEWHERE[seen],))
+    assert told in message
+
+
+def test_a_nodule_that_points_at_a_consolidation_is_flagged() -> None:
+    (message,) = messages(FINDING, candidates=(replace(MEASURED, kind="实变"),))
+    assert "写作结节，图像测得为实变" in message
 
 
 def test_the_span_is_the_place_in_the_text() -> None:

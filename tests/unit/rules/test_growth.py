@@ -187,3 +187,10 @@ def test_the_order_of_the_priors_changes_nothing(drawn: list[tuple[float, int, b
     shuffled = list(priors)
     chance.shuffle(shuffled)
     assert beside(*priors) == beside(*shuffled)
+
+
+def test_a_node_or_a_liver_lesion_beside_a_nodule_is_no_earlier_nodule_and_makes_nothing_unclear() -> None:
+    near = (PLACE[0] + 2.0, PLACE[1], PLACE[2])
+    others = (spot(14.0, near, index=2, kind="淋巴结", lobe=""), spot(20.0, near, index=3, kind="囊肿", lobe=""))
+    assert only(prior(spot(4.0), *others)).outcome is Outcome.GROWN
+    assert only(prior(*others)).outcome is Outcome.NEW
