@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from pipeline.drafting.prompt import render
 from pipeline.drafting.schema import schema_text
+from pipeline.engine.policy import Policy
 from pipeline.errors import BadDraft, ModelMissing, NotAllowed
-from pipeline.model import LIVE, DraftAnswer, DraftSource, Features
+from pipeline.model import LIVE, DraftAnswer, DraftSource, Features, Generation
 
 if TYPE_CHECKING:
     from pipeline.engine.generate import Engine
@@ -19,11 +20,14 @@ DEPARTMENTS = ("radiology",)
 
 
 class EmbeddedDrafter:
-    """Drafts with the DeepSeek-architecture model of one checkpoint folder; `k` tokens drafted per step."""
+    """Drafts with the DeepSeek-architecture model of one checkpoint folder.
 
-    def __init__(self, folder: Path, k: int, max_tokens: int) -> None:
+    `k` tokens are drafted per step (None: as many as pay, by MTP or lookup); `plain`: no drafts and no jumps. The text is the same.
+    """
+
+    def __init__(self, folder: Path, k: int | None, max_tokens: int, *, plain: bool = False) -> None:
         self._folder = folder
-        self._k = k
+        self._policy = Policy.plain() if plain else Policy.default() if k is None else Policy.fixed(k)
         self._max_tokens = max_tokens
         self._lock = threading.Lock()
         self._loaded: Engine | None = None
@@ -36,20 +40,39 @@ class EmbeddedDrafter:
 
     def draft(self, features: Features, indication: str, department: str) -> DraftAnswer:
         """Greedy JSON under the report schema. Raises ModelMissing, NotAllowed, BadInput or BadDraft (cut at max_tokens)."""
+        with self._lock:
+            engine, prompt = self._ready(features, indication, department)
+            made = engine.generate(prompt, features.array, schema=schema_text(), policy=self._policy, max_tokens=self._max_tokens)
+            source = self._source(engine)
+        self._whole(made.stop)
+        return DraftAnswer(made.text, made.generation, source)
+
+    def search(self, features: Features, indication: str, department: str, width: int) -> tuple[DraftAnswer, float]:
+        """The best report that a beam search of `width` branches finds, and its log-probability per token. Raises as `draft`."""
+        from pipeline.engine.beam import beam_search
+
+        with self._lock:
+            engine, prompt = self._ready(features, indication, department)
+            made = beam_search(engine, prompt, features.array, schema_text(), width, max_tokens=self._max_tokens)
+            source = self._source(engine)
+        self._whole(made.stop)
+        return DraftAnswer(made.text, Generation(len(made.ids), made.forwards, (), made.seconds), source), made.score
+
+    def _ready(self, features: Features, indication: str, department: str) -> tuple[Engine, str]:
+        """The engine and the prompt, after they were found to fit the features. The caller holds the lock."""
         if department not in DEPARTMENTS:
             raise NotAllowed(f"no model here writes for this department; set CTREPORT_DRAFT_DEPARTMENT to one of {', '.join(DEPARTMENTS)}")
-        prompt = render(indication, features.array.shape[0])  # features.array: (N, D)
-        with self._lock:
-            engine = self._engine()
-            _check_width(features, engine.config.ct_feature_dim, engine.config.hidden_size, self._name(engine))
-            made = engine.generate(prompt, features.array, schema=schema_text(), k=self._k, max_tokens=self._max_tokens)
-            source = self._source(engine)
-        if made.stop == "length":
+        engine = self._engine()
+        _check_width(features, engine.config.ct_feature_dim, engine.config.hidden_size, self._name(engine))
+        return engine, render(indication, features.array.shape[0])  # features.array: (N, D)
+
+    def _whole(self, stop: str) -> None:
+        """BadDraft when the answer was cut."""
+        if stop == "length":
             raise BadDraft(
                 f"the model's answer was cut at {self._max_tokens} tokens and is no whole report; "
                 "raise CTREPORT_DRAFT_MAX_TOKENS, then `ctreport retry`"
             )
-        return DraftAnswer(made.text, made.generation, source)
 
     def _engine(self) -> Engine:
         """The engine, loaded at the first call. The caller holds the lock."""

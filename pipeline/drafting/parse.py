@@ -3,32 +3,76 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NoReturn
 
-from pipeline.drafting.schema import report_schema
-from pipeline.drafting.validate import faults
+from pipeline.drafting.schema import ADVICE, DESCRIPTION, FINDINGS, IMPRESSION, SECTIONS, answer_schema, dumps, report_schema
+from pipeline.drafting.validate import Schema, faults
 from pipeline.errors import BadDraft
 from pipeline.model import Finding, Report
 
 MAX_CHARACTERS = 20_000
-NO_EFFUSION, EFFUSION = "无", "胸腔积液"
+NOWHERE = "无"
+SPREAD_KINDS = ("胸腔积液", "肺气肿", "纤维化")
+NODE, LIVER = "淋巴结", "肝脏"
 NEXT_STEP = "`ctreport retry` drafts the study again"
 
 
 def parse(text: str) -> Report:
     """The report in `text`. Raises BadDraft, whose message names place and expectation and holds nothing of the text."""
-    value = _loads(text)
-    fault = next(faults(value, _schema()), None)
+    value = _checked(text, _whole(), "report")
+    written = value[FINDINGS]
+    return Report(
+        findings_text=written[DESCRIPTION],
+        impression=value[IMPRESSION],
+        advice=value[ADVICE],
+        findings=findings_of(written),
+    )
+
+
+def parse_section(section: str, text: str) -> dict[str, Any]:
+    """One section's answer (SECTIONS), validated against its schema. Raises BadDraft as `parse` does."""
+    return _checked(text, _of(section), section)
+
+
+def put_together(answers: Sequence[Mapping[str, Any]]) -> str:
+    """The whole report's JSON text from the sections' answers, in the order of SECTIONS; `parse` reads it."""
+    found, *texts = (dict(answer) for _, answer in zip(SECTIONS, answers, strict=True))
+    description, impression, advice = texts
+    return dumps({FINDINGS: found | description, **impression, **advice})
+
+
+def findings_of(written: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """The structured findings of a validated findings object: lesions, nodes, liver, then what has no candidate."""
+    return (
+        *(_lesion(item) for item in written["病灶"]),
+        *(Finding(item["候选"], NODE, item["部位"], None, None, item["短径mm"]) for item in written[NODE]),
+        *(Finding(item["候选"], f"肝{item['类型']}", LIVER, None, None, item["大小mm"]) for item in written[LIVER]),
+        *(Finding(None, kind, written[kind], None, None, None) for kind in SPREAD_KINDS if written[kind] != NOWHERE),
+    )
+
+
+def _lesion(item: Mapping[str, Any]) -> Finding:
+    return Finding(
+        candidate=item["候选"],
+        kind=item["类型"],
+        side=item["侧别"],
+        lobe=item["肺叶"],
+        density=item["密度"],
+        size_mm=item["大小mm"],
+        margin=item["边缘"],
+        internal=item["内部结构"],
+        surround=item["周围改变"],
+    )
+
+
+def _checked(text: str, schema: Schema, name: str) -> dict[str, Any]:
+    value: dict[str, Any] = _loads(text)
+    fault = next(faults(value, schema, name), None)
     if fault is not None:
         raise BadDraft(f"the model's answer does not fit the report schema: {fault}; {NEXT_STEP}")
-    findings = value["检查所见"]
-    return Report(
-        findings_text=findings["描述"],
-        impression=value["诊断意见"],
-        advice=value["建议"],
-        findings=(*(_lesion(item) for item in findings["病灶"]), *_effusion(findings["胸腔积液"])),
-    )
+    return value
 
 
 def _loads(text: str) -> Any:
@@ -54,14 +98,11 @@ def _no_constant(_: str) -> NoReturn:
     raise BadDraft(f"the model's answer holds NaN or Infinity where a whole number belongs; {NEXT_STEP}")
 
 
-@lru_cache(maxsize=1)
-def _schema() -> dict[str, Any]:
+@cache
+def _whole() -> Schema:
     return report_schema()
 
 
-def _lesion(item: dict[str, Any]) -> Finding:
-    return Finding(item["候选"], item["类型"], item["侧别"], item["肺叶"], item["密度"], item["大小mm"])
-
-
-def _effusion(side: str) -> tuple[Finding, ...]:
-    return () if side == NO_EFFUSION else (Finding(None, EFFUSION, side, None, None, None),)
+@cache
+def _of(section: str) -> Schema:
+    return answer_schema(section)

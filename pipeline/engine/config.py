@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
-from pipeline.errors import ModelMissing
+from pipeline.engine.rope import Yarn, plain
 
 ARCHITECTURE = "DeepseekV3ForCausalLM"
 Projector = Literal["linear", "mlp"]
@@ -23,7 +23,7 @@ FIXED: Mapping[str, object] = {
     "hidden_act": "silu",
     "attention_bias": False,
     "tie_word_embeddings": False,
-    "num_nextn_predict_layers": 1,
+    "num_nextn_predict_layers": 1,  # a field below: here is its place in the file
     "moe_layer_freq": 1,
     "n_group": 1,
     "topk_group": 1,
@@ -63,6 +63,8 @@ class ModelConfig:
     rope_theta: float = 10000.0
     rms_norm_eps: float = 1e-6
     ct_projector_type: Projector = "linear"  # how a feature row becomes an embedding
+    num_nextn_predict_layers: int = 1  # MTP depths; SGLang runs exactly one
+    rope_scaling: Yarn | None = None  # None: plain RoPE
 
     @property
     def latent_dim(self) -> int:
@@ -75,50 +77,27 @@ class ModelConfig:
         return self.qk_nope_head_dim + self.qk_rope_head_dim
 
     @property
-    def yarn(self) -> dict[str, object]:
+    def yarn(self) -> Yarn:
         """The yarn block that servers ask for; at factor 1 it is plain RoPE."""
-        return {
-            "type": "yarn",
-            "rope_type": "yarn",
-            "factor": 1.0,
-            "original_max_position_embeddings": self.max_position_embeddings,
-            "beta_fast": 32,
-            "beta_slow": 1,
-            "mscale": 1.0,
-            "mscale_all_dim": 1.0,
-        }
+        return self.rope_scaling or plain(self.max_position_embeddings)
+
+    @property
+    def softmax_scale(self) -> float:
+        """What attention scores are multiplied by."""
+        return self.yarn.temperature / math.sqrt(self.head_dim)
 
     def to_json(self) -> str:
-        """The text of `config.json`: official keys, fixed keys, yarn with factor 1."""
+        """The text of `config.json`: official keys, fixed keys, and a yarn block always."""
         heads = {"num_key_value_heads": self.num_attention_heads}
-        own = asdict(self)
+        own = asdict(replace(self, rope_scaling=None))
+        del own["rope_scaling"]  # it comes last
         if self.ct_projector_type == "linear":
             del own[PROJECTOR_KEY]  # the file is then the same as before there was a choice
-        return json.dumps({**FIXED, **own, **heads, "rope_scaling": self.yarn}, ensure_ascii=False, indent=2) + "\n"
+        return json.dumps({**FIXED, **own, **heads, "rope_scaling": self.yarn.to_dict()}, ensure_ascii=False, indent=2) + "\n"
 
     @classmethod
-    def read(cls, path: Path) -> Self:
-        """Read `config.json`; ModelMissing names the key that is absent or has a value that this engine cannot run."""
-        try:
-            raw = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise ModelMissing(f"no config.json in the model folder '{path.parent.name}'; point to a checkpoint folder") from None
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ModelMissing(f"config.json is not valid JSON ({error}); export the checkpoint again") from None
-        _refuse_others(raw)
-        known = {f.name: raw[f.name] for f in fields(cls) if f.name in raw}
-        missing = [f.name for f in fields(cls) if f.name not in raw and f.name != PROJECTOR_KEY]
-        if missing:
-            raise ModelMissing(f"config.json lacks {', '.join(missing)}; export the checkpoint again")
-        return cls(**known)
-
-
-def _refuse_others(raw: Mapping[str, Any]) -> None:
-    for key, value in FIXED.items():
-        if key != "torch_dtype" and raw.get(key, value) != value:
-            raise ModelMissing(f"config.json has {key} = {raw[key]!r}; this engine runs only {value!r}: choose another model")
-    if (projector := raw.get(PROJECTOR_KEY, PROJECTORS[0])) not in PROJECTORS:
-        raise ModelMissing(f"config.json has {PROJECTOR_KEY} = {projector!r}; this engine knows {' and '.join(PROJECTORS)}: choose another model")
-    factor = (raw.get("rope_scaling") or {}).get("factor", 1.0)
-    if factor != 1.0:
-        raise ModelMissing(f"config.json asks for rope_scaling factor {factor}; this engine runs only factor 1: choose another model")
+    def of(cls, raw: Mapping[str, Any]) -> Self:
+        """The shape that a `config.json` without faults (`config_faults.py`) describes."""
+        known = {field.name: raw[field.name] for field in fields(cls) if field.name in raw}
+        scaling = raw.get("rope_scaling")
+        return cls(**(known | {"rope_scaling": Yarn.of(scaling) if scaling else None}))

@@ -1,137 +1,82 @@
-"""Draft, verify in one pass, accept the longest matching prefix.
-
-The text is the same at every draft length. Blocks of different sizes differ by about 1e-6 in their logits, so a step whose two best
-tokens are closer than `NEAR_TIE` is decided again by one pass over the whole text, which does not depend on how the text was cut
-into blocks.
-"""
+"""Continuous batching: a text enters as soon as one ends, and no row is spent on a text that is done."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Hashable, Iterable, Iterator
+from functools import partial
 
 import torch
-from torch import Tensor
 
-from pipeline.engine.grammar import Grammar
-from pipeline.engine.model import Model
+from pipeline.engine.cache import Memory
+from pipeline.engine.controller import Controller
+from pipeline.engine.costs import ROUNDS, Costs, measure, measured_once
+from pipeline.engine.network import Network
+from pipeline.engine.places import Span
+from pipeline.engine.policy import Policy
+from pipeline.engine.proposing import MAX_TAIL, Proposer
+from pipeline.engine.step import Stepper
+from pipeline.engine.text import MAX_ROWS, Text
 
-NEAR_TIE = 1e-4
+RESERVE = 2 * MAX_ROWS + MAX_TAIL  # positions behind a text's end that drafts of its batch may touch
+TYPICAL = 160  # cached positions at which costs are measured
 
 
-@dataclass
-class Decoding:
-    """The state of one text while it is written."""
+def decode(
+    network: Network, policy: Policy, controller: Controller | None, costs: Costs | None, memory: Memory, texts: Iterable[Text]
+) -> Iterator[Text]:
+    """Write texts, as many at a time as the memory has slots, and yield each when it is done."""
+    proposer = Proposer(network, policy, controller, costs)
+    stepper = Stepper(network, memory, proposer, controller, keep_hidden=policy.mtp)
+    waiting, active = iter(texts), list[Text]()
+    while True:
+        while len(active) < memory.main.slots and (text := next(waiting, None)) is not None:
+            text.slot, text.started = len(active), time.perf_counter()
+            stepper.start(text)
+            if text.done:
+                yield text
+            else:
+                active.append(text)
+        if not active:
+            return
+        stepper.step(active)
+        yield from retire(active, memory)
 
-    model: Model
-    eos: int
-    prompt: list[int]
-    features: Tensor | None  # (1, N, D)
-    grammar: Grammar | None
-    k: int
-    max_tokens: int
-    out: list[int] = field(default_factory=list)
-    histogram: list[int] = field(default_factory=list)
-    ended: bool = False
-    followed: int = 0  # drafted tokens that the grammar has been led through
 
-    def run(self) -> None:
-        """Write until the text ends or is long enough."""
-        self.histogram = [0] * (self.k + 1)
-        capacity = len(self.prompt) + self.max_tokens + self.k + 1
-        self.cache = self.model.new_cache(capacity)
-        self.mtp_cache = self.model.new_mtp_cache(capacity)
-        hidden = self.model.forward(self._tensor(self.prompt), self.features, self.cache)  # (1, P, hidden)
-        self._take(self.model.logits(hidden[0, -1]), self._mask())
-        pending = self.prompt[1:]
-        while not self._done():
-            block, masks = self._draft(pending + self.out[-1:], hidden)
-            hidden, pending = self._verify(block, masks)
+def retire(active: list[Text], memory: Memory) -> Iterator[Text]:
+    """Take out the texts that are done; the last one moves into a slot that became free, so that slots 0 … B − 1 stay in use."""
+    for index in reversed(range(len(active))):
+        text = active[index]
+        if not text.done:
+            continue
+        last = active.pop()
+        if last is not text:
+            memory.move(last.slot, text.slot, last.cached)
+            last.slot, active[index] = text.slot, last
+        yield text
 
-    def _draft(self, tokens: list[int], hidden: Tensor) -> tuple[list[int], list[Tensor | None]]:
-        """Block `[last token, drafts…]` and the mask behind each of its tokens.
 
-        `tokens` follow the positions of `hidden` (1, R, hidden), which the MTP layer has not seen yet.
-        """
-        drafts: list[int] = []
-        masks = [self._mask()]
-        depth = min(self.k, self.max_tokens - len(self.out) - 1)  # a draft past the end is of no use
-        if depth > 0:
-            state = self.model.draft(self._tensor(tokens), hidden, self.mtp_cache)[:, -1:]  # (1, 1, hidden)
-            known = self.mtp_cache.length
-            while len(drafts) < depth:
-                logits = self.model.logits(state[0, 0])
-                drafts.append(int((logits if masks[-1] is None else logits + masks[-1]).argmax()))
-                if drafts[-1] == self.eos or not self._follow(drafts[-1]):
-                    break  # nothing can be drafted behind the end
-                masks.append(self._mask())
-                if len(drafts) < depth:
-                    state = self.model.draft(self._tensor(drafts[-1:]), state, self.mtp_cache)
-            self.mtp_cache.rollback(known)  # guesses leave; the next call brings the verified states
-            self._unfollow()
-        return [self.out[-1], *drafts], masks
+def capacity(prompt: int, max_tokens: int) -> int:
+    """Positions that a text of `prompt` tokens needs."""
+    return prompt + max_tokens + RESERVE
 
-    def _verify(self, block: list[int], masks: list[Tensor | None]) -> tuple[Tensor, list[int]]:
-        """One forward pass over the block; returns hidden states (1, A, hidden) of its accepted part, and the tokens that follow all but the last."""
-        base = self.cache.length
-        hidden = self.model.forward(self._tensor(block), None, self.cache)  # (1, R, hidden)
-        logits = self.model.logits(hidden[0])  # (R, vocab)
-        accepted = 0
-        for row in range(len(block)):
-            token = self._take(logits[row], masks[row])
-            if row + 1 == len(block) or token != block[row + 1]:
-                break
-            accepted += 1
-            if self._done():
-                break
-        self.histogram[accepted] += 1
-        self.cache.rollback(base + accepted + 1)
-        return hidden[:, : accepted + 1], block[1 : accepted + 1]
 
-    def _take(self, logits: Tensor, mask: Tensor | None) -> int:
-        """Choose the next token from logits (vocab,), append it and advance the grammar."""
-        token = self._choose(logits, mask)
-        if token == self.eos:
-            self.ended = True
-            return token
-        self.out.append(token)
-        if self.grammar:
-            self.grammar.consume(token)
-            self.ended = self.grammar.finished
-        return token
+def costs_of(network: Network, key: Hashable, batch: int) -> Costs:
+    """What a step costs for `batch` texts at a time, measured once per process and checkpoint (about a third of a second)."""
+    return measured_once((key, batch), partial(_measure, network, batch))
 
-    def _choose(self, logits: Tensor, mask: Tensor | None) -> int:
-        allowed = logits if mask is None else logits + mask
-        best = allowed.topk(2)
-        if float(best.values[0] - best.values[1]) >= NEAR_TIE:
-            return int(best.indices[0])
-        return self._decide_tie(mask)
 
-    def _decide_tie(self, mask: Tensor | None) -> int:
-        """The next token by one pass over the whole text, whatever blocks it was written in."""
-        hidden = self.model.forward(self._tensor(self.prompt + self.out), self.features)  # (1, T, hidden)
-        logits = self.model.logits(hidden[0, -1])
-        return int((logits if mask is None else logits + mask).argmax())
+def _measure(network: Network, batch: int) -> Costs:
+    memory = network.memory(batch, capacity(TYPICAL, 0))
+    state = torch.zeros(batch, network.config.hidden_size)
 
-    def _done(self) -> bool:
-        return self.ended or len(self.out) >= self.max_tokens
+    def verify(rows: int) -> object:
+        spans = [Span(slot, TYPICAL, rows) for slot in range(batch)]
+        seen = network.forward(network.embed([0] * (rows * batch)), spans, memory.main)
+        return network.logits(seen.hidden).topk(2, dim=-1).indices.tolist()
 
-    def _mask(self) -> Tensor | None:
-        return self.grammar.mask() if self.grammar and not self.grammar.finished else None
+    def draft() -> object:
+        spans = [Span(slot, TYPICAL, 1) for slot in range(batch)]
+        return network.logits(network.draft([0] * batch, state, spans, memory.mtp, 1)).argmax(dim=-1).tolist()
 
-    def _follow(self, token: int) -> bool:
-        """Advance the grammar by a draft; False when it is finished behind it."""
-        if self.grammar:
-            self.grammar.consume(token)
-            self.followed += 1
-            return not self.grammar.finished
-        return True
-
-    def _unfollow(self) -> None:
-        """Take the grammar back to the written text."""
-        if self.grammar:
-            self.grammar.rollback(self.followed)
-        self.followed = 0
-
-    def _tensor(self, ids: Sequence[int]) -> Tensor:
-        return torch.tensor([list(ids)])  # (1, R)
+    return measure(verify, draft, rounds=max(1, ROUNDS // batch))

@@ -1,4 +1,4 @@
-"""The whole model: embeddings with projected CT features, decoder layers, head and one MTP layer."""
+"""The whole model: embeddings with projected CT features, decoder layers, head and the MTP layers, of which most checkpoints have one."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from torch import Tensor, nn
 
 from pipeline.engine.cache import Cache
 from pipeline.engine.config import ModelConfig
-from pipeline.engine.layers import Angles, DecoderLayer, MtpLayer, RMSNorm, angles, linear
+from pipeline.engine.layers import DecoderLayer, MtpLayer, RMSNorm, linear
+from pipeline.engine.rope import Angles, angles
 
 
 class Stack(nn.Module):
-    """What the official names call `model.`: embeddings, the decoder layers, the MTP layer behind them, the final norm."""
+    """What the official names call `model.`: embeddings, the decoder layers, the MTP layers behind them, the final norm."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
         layers: list[nn.Module] = [DecoderLayer(config, index) for index in range(config.num_hidden_layers)]
-        self.layers = nn.ModuleList([*layers, MtpLayer(config)])
+        heads = [MtpLayer(config, depth) for depth in range(config.num_nextn_predict_layers)]
+        self.layers = nn.ModuleList([*layers, *heads])
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
 
@@ -41,7 +43,7 @@ def projector(config: ModelConfig) -> nn.Module:
 
 
 class Model(nn.Module):
-    """DeepSeek-V3 with one MTP layer and a projector for CT features."""
+    """DeepSeek-V3 with its MTP layers and a projector for CT features."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -51,7 +53,7 @@ class Model(nn.Module):
         self.ct_projector = projector(config)
         self.cos: Tensor
         self.sin: Tensor
-        cos, sin = angles(config, config.max_position_embeddings)
+        cos, sin = angles(config.qk_rope_head_dim, config.rope_theta, config.yarn, config.max_position_embeddings)
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
         nn.init.normal_(self.model.embed_tokens.weight, std=0.02)
@@ -59,8 +61,12 @@ class Model(nn.Module):
 
     @property
     def mtp(self) -> MtpLayer:
-        """The MTP layer, at index `num_hidden_layers`."""
-        layer = self.model.layers[-1]
+        """The first MTP layer, at index `num_hidden_layers`; most checkpoints have no other."""
+        return self.mtp_layer(0)
+
+    def mtp_layer(self, depth: int) -> MtpLayer:
+        """The MTP layer of one depth, counted from 0."""
+        layer = self.model.layers[self.config.num_hidden_layers + depth]
         assert isinstance(layer, MtpLayer)
         return layer
 
@@ -69,8 +75,8 @@ class Model(nn.Module):
         return Cache(self.config, self.config.num_hidden_layers, capacity)
 
     def new_mtp_cache(self, capacity: int) -> Cache:
-        """An empty cache for the MTP layer."""
-        return Cache(self.config, 1, capacity)
+        """An empty cache for the MTP layers, one per depth."""
+        return Cache(self.config, self.config.num_nextn_predict_layers, capacity)
 
     def embed(self, ids: Tensor, features: Tensor | None) -> Tensor:
         """ids (B, R) and features (B, N, D) → (B, R, hidden); the i-th placeholder of a row takes the i-th feature row."""
@@ -90,10 +96,11 @@ class Model(nn.Module):
         out: Tensor = self.model.norm(x)
         return out
 
-    def draft(self, ids: Tensor, hidden: Tensor, cache: Cache | None = None) -> Tensor:
-        """One MTP pass: next tokens (B, R) and post-norm hidden states (B, R, hidden) → post-norm hidden states (B, R, hidden)."""
-        turn, bias = self.positions(cache.length if cache else 0, ids.shape[1])
-        return self.mtp.step(self.model.embed_tokens(ids), hidden, turn, bias, cache.layers[0] if cache else None)
+    def draft(self, ids: Tensor, hidden: Tensor, cache: Cache | None = None, depth: int = 0) -> Tensor:
+        """One MTP pass of a depth: next tokens (B, R) and post-norm hidden states (B, R, hidden) → post-norm hidden states (B, R, hidden)."""
+        rows = cache.layers[depth] if cache else None
+        turn, bias = self.positions(rows.length if rows else 0, ids.shape[1])
+        return self.mtp_layer(depth).step(self.model.embed_tokens(ids), hidden, turn, bias, rows)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., hidden) → (..., vocab)."""

@@ -14,8 +14,14 @@ PROJECTOR = "ct_projector."  # ours, beside the published names
 FIRST = {"linear": f"{PROJECTOR}weight", "mlp": f"{PROJECTOR}linear_1.weight"}  # (hidden, D) of each type
 
 
+def layer_of(name: str) -> int:
+    """Index of the layer that a published name belongs to; −1 outside the layers."""
+    parts = name.split(".")
+    return int(parts[2]) if name.startswith("model.layers.") and parts[2].isdigit() else -1
+
+
 def to_official(state: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
-    """Official tensors of a model's state; the MTP layer carries copies of the shared embedding and head, as published."""
+    """Official tensors of a model's state; each MTP layer carries copies of the shared embedding and head, as published."""
     out: dict[str, Tensor] = {}
     for name, tensor in state.items():
         if name.endswith("mlp.gate_up"):
@@ -24,9 +30,10 @@ def to_official(state: Mapping[str, Tensor], config: ModelConfig) -> dict[str, T
             out.update(_split_down(name.removesuffix("down"), tensor, config))
         else:
             out[name] = tensor
-    mtp = f"model.layers.{config.num_hidden_layers}"
-    out[f"{mtp}.embed_tokens.weight"] = state["model.embed_tokens.weight"]
-    out[f"{mtp}.shared_head.head.weight"] = state["lm_head.weight"]
+    for depth in range(config.num_nextn_predict_layers):
+        mtp = f"model.layers.{config.num_hidden_layers + depth}"
+        out[f"{mtp}.embed_tokens.weight"] = state["model.embed_tokens.weight"]
+        out[f"{mtp}.shared_head.head.weight"] = state["lm_head.weight"]
     return out
 
 

@@ -40,8 +40,8 @@ def seeded_model(config: ModelConfig, tokenizer: TextTokenizer, seed: int = 0) -
     return model.eval().requires_grad_(False)
 
 
-def tiny_config(tokenizer: TextTokenizer, feature_dim: int, projector: Projector = "linear") -> ModelConfig:
-    """Two main layers and the MTP layer, 64 wide."""
+def tiny_config(tokenizer: TextTokenizer, feature_dim: int, projector: Projector = "linear", depths: int = 1) -> ModelConfig:
+    """Two main layers and the MTP layers, 64 wide."""
     return ModelConfig(
         vocab_size=tokenizer.size,
         ct_feature_dim=feature_dim,
@@ -61,12 +61,15 @@ def tiny_config(tokenizer: TextTokenizer, feature_dim: int, projector: Projector
         v_head_dim=16,
         n_routed_experts=4,
         ct_projector_type=projector,
+        num_nextn_predict_layers=depths,
     )
 
 
-def write_seeded_checkpoint(folder: Path, *, feature_dim: int, seed: int = 0, words: Iterable[str] = WORDS, projector: Projector = "linear") -> str:
+def write_seeded_checkpoint(
+    folder: Path, *, feature_dim: int, seed: int = 0, words: Iterable[str] = WORDS, projector: Projector = "linear", depths: int = 1
+) -> str:
     """Write a `test-only` checkpoint with random weights into `folder` and return its digest."""
     tokenizer = TextTokenizer(build(words))
-    model = seeded_model(tiny_config(tokenizer, feature_dim, projector), tokenizer, seed)
+    model = seeded_model(tiny_config(tokenizer, feature_dim, projector, depths), tokenizer, seed)
     card = {"name": "seeded", "use": "test-only", "seed": seed}
     return save(folder, model, tokenizer, card, "# Seeded weights\n\nRandom weights for tests. They know nothing and never draft a report.\n")

@@ -47,6 +47,21 @@ def test_the_text_does_not_depend_on_the_draft_length(checkpoint: Path) -> None:
     assert len(texts) == 1
 
 
+def test_a_search_finds_a_whole_report_that_is_at_least_as_likely_as_that_of_one_branch(checkpoint: Path) -> None:
+    drafter = EmbeddedDrafter(checkpoint, k=3, max_tokens=600)
+    (one, low), (wide, high) = (drafter.search(FEATURES, "咳嗽", "radiology", width) for width in (1, 4))
+    assert one.text == drafter.draft(FEATURES, "咳嗽", "radiology").text
+    parse(wide.text)
+    assert high >= low
+    assert wide.source.rung == "embedded"
+    assert 0 < wide.generation.verify_count <= wide.generation.tokens
+
+
+def test_a_search_cut_at_the_limit_is_no_draft(checkpoint: Path) -> None:
+    with pytest.raises(BadDraft, match="cut at 16 tokens"):
+        EmbeddedDrafter(checkpoint, k=3, max_tokens=16).search(FEATURES, "", "radiology", 2)
+
+
 def test_only_a_live_model_may_write_for_real_studies(checkpoint: Path, as_live: Path) -> None:
     assert EmbeddedDrafter(checkpoint, 3, 600).phantom_only
     assert not EmbeddedDrafter(as_live, 3, 600).phantom_only

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +25,18 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> tuple[Engine, ...]:
     return tuple(Engine.load(folder / str(seed)) for seed in SEEDS)
 
 
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a seeded checkpoint, which nobody may change."""
+    folder = tmp_path_factory.mktemp("whole") / "model"
+    write_seeded_checkpoint(folder, feature_dim=FEATURE_DIM)
+    return folder
+
+
 @pytest.fixture
-def checkpoint(tmp_path: Path) -> Path:
+def checkpoint(whole: Path, tmp_path: Path) -> Path:
     """A folder with a seeded checkpoint that a test may damage."""
-    write_seeded_checkpoint(tmp_path / "model", feature_dim=FEATURE_DIM)
-    return tmp_path / "model"
+    return shutil.copytree(whole, tmp_path / "model")
 
 
 def features(seed: int, count: int = 4) -> NDArray[np.float32]:

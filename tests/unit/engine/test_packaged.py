@@ -12,7 +12,8 @@ import pytest
 from pipeline.drafting.prompt import render
 from pipeline.drafting.schema import report_schema, schema_text
 from pipeline.engine.checkpoint import PACKAGED, save
-from pipeline.engine.generate import Engine
+from pipeline.engine.generate import Engine, Request
+from pipeline.engine.policy import Policy
 
 ROWS = 24
 
@@ -32,11 +33,14 @@ def test_saving_it_again_changes_no_byte(engine: Engine, tmp_path: Path) -> None
     assert save(tmp_path, engine.model, engine.tokenizer, engine.card, "") == engine.digest
 
 
-def test_reports_are_valid_and_identical_with_drafting_on_or_off(engine: Engine) -> None:
+def test_reports_are_valid_and_identical_under_every_policy_alone_and_in_a_batch(engine: Engine) -> None:
     rng = np.random.default_rng(0)
-    for _ in range(3):
-        features = rng.normal(size=(ROWS, engine.config.ct_feature_dim)).astype(np.float32)
-        plain, drafted = (engine.generate(render("咳嗽", ROWS), features, schema=schema_text(), k=k) for k in (0, 6))
-        assert plain.ids == drafted.ids
-        assert drafted.generation.verify_count < plain.generation.verify_count
-        jsonschema.validate(json.loads(plain.text), report_schema())
+    images = [rng.normal(size=(ROWS, engine.config.ct_feature_dim)).astype(np.float32) for _ in range(2)]
+    wanted = [Request(render("咳嗽", ROWS), image, schema_text()) for image in images]
+    plain = engine.generate_many(wanted, batch=1, policy=Policy.plain())
+    for batch, policy in ((1, Policy.fixed(6)), (1, Policy.default()), (2, Policy.default())):
+        made = engine.generate_many(wanted, batch=batch, policy=policy)
+        assert [text.ids for text in made] == [text.ids for text in plain]
+        assert all(fast.generation.verify_count < slow.generation.verify_count for fast, slow in zip(made, plain, strict=True))
+    for text in plain:
+        jsonschema.validate(json.loads(text.text), report_schema())
