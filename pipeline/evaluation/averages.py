@@ -26,10 +26,15 @@ def share(found: Sequence[bool]) -> Figure:
     """The share of yes and Wilson's interval (1927), which is never of zero width; None for no values."""
     if not found:
         return dict(NOTHING)
-    n, p = len(found), sum(found) / len(found)
+    p = sum(found) / len(found)
+    return _figure(p, *wilson(p, len(found)))
+
+
+def wilson(p: float, n: float) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share `p` of `n`."""
     middle = (p + Z * Z / (2 * n)) / (1 + Z * Z / n)
     half = Z * float(np.sqrt(p * (1 - p) / n + Z * Z / (4 * n * n))) / (1 + Z * Z / n)
-    return _figure(p, max(0.0, middle - half), min(1.0, middle + half))
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _figure(value: float, low: float, high: float) -> Figure:

@@ -20,7 +20,7 @@ from pipeline.imaging.denoise import Denoiser
 from pipeline.imaging.noise import noise_hu
 from pipeline.imaging.volume import Acquisition, Volume
 from pipeline.training.lowdose import ct_noise, parenchyma, place, slab, thicken
-from pipeline.training.phantom import Lesion, Phantom, draw
+from pipeline.training.phantom import TRAINED, Lesion, Phantom, draw
 from pipeline.training.render import Grid
 
 Array = NDArray[np.float32]
@@ -31,7 +31,8 @@ NODULE_SHAPE, LUNG_SHAPE = (14, 134, 134), (5, 267, 378)
 NODULE_MM = (5.0, 20.0)
 THICKENED, FAINT_HU = (0.02, 0.1), (-740.0, -580.0)  # share of the septa, and what they come to: early thickening, hard to see
 MAS = {"low": (15.0, 40.0), "full": (90.0, 250.0)}
-SHARPNESS = {"B30f": 0.8, "B45f": 1.0, "B60f": 1.4}  # noise of a kernel beside B45f, as in phantom.draw
+SHARPNESS = {"B30f": 0.8, "B45f": 1.0, "B60f": 1.4}  # noise of a kernel beside B45f, as in training.scanners
+SCANNERS = replace(TRAINED, kernels=tuple(kernel for kernel in TRAINED.kernels if kernel.name in SHARPNESS))  # those whose grain is known
 CALIBRATING = 20  # normals per kernel at full dose
 ONE_SIDED_95 = 1.645
 CONTENDERS = ("none", "article", "ours", "ours, auto")
@@ -79,7 +80,7 @@ def evaluate_denoise(n: int, seed: int = 0, told: Callable[[float, str], None] =
 
 def _scan(seed: int) -> _Scan:
     """The first phantom from a seed on that has a nodule, solid or ground glass, at most 20 mm."""
-    for phantom in map(draw, range(seed, seed + 20)):
+    for phantom in (draw(number, SCANNERS) for number in range(seed, seed + 20)):
         nodules = [lesion for lesion in phantom.truth.lesions if lesion.kind == "结节"]
         if nodules:
             break
@@ -90,7 +91,9 @@ def _scan(seed: int) -> _Scan:
         density="实性" if nodules[0].density == "实性" else "磨玻璃",
     )
     grid = place(rng, lesion.center_mm, NODULE_SHAPE, STEP_MM)
-    with_it = slab(replace(phantom, truth=replace(phantom.truth, lesions=(lesion,)), effusion_mm={}), grid, rng)
+    with_it = slab(
+        replace(phantom, truth=replace(phantom.truth, lesions=(lesion,), emphysema=frozenset(), fibrosis=frozenset()), effusion_mm={}), grid, rng
+    )
     normal, lung_grid = _normal(phantom, rng)
     thickened = normal.copy()
     thicken(thickened, lung_grid, rng, float(rng.uniform(*THICKENED)), FAINT_HU)
@@ -99,11 +102,13 @@ def _scan(seed: int) -> _Scan:
 
 def _normal(phantom: Phantom, rng: np.random.Generator) -> tuple[Array, Grid]:
     grid = place(rng, (0.0, 0.0, float(rng.uniform(-40, 60))), LUNG_SHAPE, STEP_MM)
-    return slab(replace(phantom, truth=replace(phantom.truth, lesions=()), effusion_mm={}), grid, rng), grid
+    return slab(
+        replace(phantom, truth=replace(phantom.truth, lesions=(), emphysema=frozenset(), fibrosis=frozenset()), effusion_mm={}), grid, rng
+    ), grid
 
 
 def _sigma(kernel: str, mas: float, kvp: float) -> float:
-    """Noise of an acquisition in HU, as `phantom.draw` has it for slices of 5 mm; thinner ones catch fewer quanta."""
+    """Noise of an acquisition in HU, as `training.scanners` has it for slices of 5 mm; thinner ones catch fewer quanta."""
     return float(12.0 * SHARPNESS[kernel] * np.sqrt(150.0 / mas) * (120.0 / kvp) * np.sqrt(5.0 / STEP_MM[0]))
 
 

@@ -1,61 +1,109 @@
-"""Figures over many scores, each with a 95 % bootstrap interval over the phantoms."""
+"""Figures over many reports, each with a 95 % bootstrap interval over the phantoms; Wilson's where nothing or everything was right, which no
+resampling would ever doubt."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.evaluation.score import Score
+from pipeline.evaluation.averages import NOTHING, Figure, wilson
+from pipeline.evaluation.score import Tally
 
 RESAMPLES = 1000
-Figure = dict[str, float | None]
-Counts = Mapping[str, NDArray[np.float64]]  # field of Score → (R,) sums, one per resample
+Sums = Mapping[str, NDArray[np.float64]]  # name of a count → (R,) sums, one per resample
 
 
-def _ratio(top: NDArray[np.float64], bottom: NDArray[np.float64]) -> NDArray[np.float64]:
-    """NaN where nothing was counted."""
-    return np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0)
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """One sum of counts over another; nothing counted gives no figure."""
+
+    top: Mapping[str, float]  # count → how often it goes in
+    bottom: Mapping[str, float]
+    is_share: bool = True  # False: a mean of something that is measured
+
+    def of(self, sums: Sums) -> NDArray[np.float64]:
+        """(R,) values, NaN where nothing was counted."""
+        top, bottom = _total(self.top, sums), _total(self.bottom, sums)
+        return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
 
 
-def _f1(right: NDArray[np.float64], said: NDArray[np.float64], true: NDArray[np.float64]) -> NDArray[np.float64]:
-    return _ratio(2 * right, said + true)
+def _total(part: Mapping[str, float], sums: Sums) -> NDArray[np.float64]:
+    return np.asarray(np.sum([weight * sums[name] for name, weight in part.items()], axis=0), dtype=np.float64)
 
 
-FIGURES: Mapping[str, Callable[[Counts], NDArray[np.float64]]] = MappingProxyType(
+def _share(top: str, bottom: str) -> Ratio:
+    return Ratio({top: 1}, {bottom: 1})
+
+
+def _f1(name: str = "") -> Ratio:
+    """2 found / (2 found + invented + missed)."""
+    return Ratio({f"{name}found": 2}, {f"{name}found": 2, f"{name}invented": 1, f"{name}missed": 1})
+
+
+def _hits(name: str) -> Ratio:
+    """F1 of a trait: twice the hits over how often it was said and true."""
+    return Ratio({f"{name}_hit": 2}, {f"{name}_sum": 1})
+
+
+FIGURES: Mapping[str, Ratio] = MappingProxyType(
     {
-        "lesion_f1": lambda c: _f1(c["found"], c["found"] + c["invented"], c["found"] + c["missed"]),
-        "lesion_recall": lambda c: _ratio(c["found"], c["found"] + c["missed"]),
-        "term_f1": lambda c: _f1(c["terms_right"], c["terms_said"], c["terms_true"]),
-        "four_elements": lambda c: _ratio(c["complete"], c["found"] + c["invented"]),
-        "hallucination": lambda c: c["inventing"] / c["reports"],
-        "side_error": lambda c: _ratio(c["side_wrong"], c["found"]),
-        "size_mae_mm": lambda c: _ratio(c["size_error_mm"], c["found"]),
-        "effusion_accuracy": lambda c: c["effusion_right"] / c["reports"],
-        "json_valid": lambda c: c["valid"] / c["reports"],
+        "json_valid": _share("valid", "reports"),
+        "lesion_f1": _f1(),
+        "lesion_recall": Ratio({"found": 1}, {"found": 1, "missed": 1}),
+        "small_recall": _share("small_found", "small"),
+        "hallucination": _share("inventing", "reports"),
+        "hallucination_any": _share("inventing_any", "reports"),
+        "side_error": _share("side_wrong", "found"),
+        "unflagged_side_error": _share("side_unflagged", "found"),
+        "kind_accuracy": _share("kind_right", "found"),
+        "lobe_accuracy": _share("lobe_right", "found"),
+        "density_accuracy": _share("density_right", "nodules"),
+        "margin_accuracy": _share("margin_right", "nodules"),
+        "size_mae_mm": Ratio({"size_error_mm": 1}, {"found": 1}, is_share=False),
+        "calcified_accuracy": _share("calcified_right", "nodules"),
+        "calcified_f1": _hits("calcified"),
+        "retraction_accuracy": _share("retraction_right", "nodules"),
+        "retraction_f1": _hits("retraction"),
+        "term_f1": Ratio({"terms_right": 2}, {"terms_said": 1, "terms_true": 1}),
+        "four_elements": _share("complete", "positive"),
+        "agreement": _share("agreed", "texts"),
+        "text_agreement": _share("described", "texts"),
+        "effusion_accuracy": _share("effusion_right", "reports"),
+        "effusion_f1": _hits("effusion"),
+        "emphysema_accuracy": _share("emphysema_right", "reports"),
+        "emphysema_f1": _hits("emphysema"),
+        "fibrosis_accuracy": _share("fibrosis_right", "reports"),
+        "fibrosis_f1": _hits("fibrosis"),
+        "node_f1": _f1("node_"),
+        "liver_f1": _f1("liver_"),
+        "liver_kind_accuracy": _share("liver_kind_right", "liver_found"),
     }
 )
 
 
-def figures(scores: Sequence[Score], seed: int = 0) -> dict[str, Figure]:
+def figures(tallies: Sequence[Tally], seed: int = 0) -> dict[str, Figure]:
     """Every figure as {value, low, high}; None where nothing was counted (no finding, no lesion)."""
-    table = _table(scores)
-    rng = np.random.default_rng(seed)
-    picks = rng.integers(len(scores), size=(RESAMPLES, len(scores)))  # (R, n)
+    table = {name: np.array([one[name] for one in tallies], dtype=np.float64) for name in tallies[0]}  # (n,) each
+    weights = _resampled(len(tallies), seed)
     point = {name: column.sum(keepdims=True) for name, column in table.items()}
-    drawn = {name: column[picks].sum(axis=1) for name, column in table.items()}
-    return {name: _figure(float(figure(point)[0]), figure(drawn)) for name, figure in FIGURES.items()}
+    drawn = {name: weights @ column for name, column in table.items()}
+    return {name: _figure(ratio, point, drawn) for name, ratio in FIGURES.items()}
 
 
-def _table(scores: Sequence[Score]) -> dict[str, NDArray[np.float64]]:
-    columns = {name: np.array([getattr(one, name) for one in scores], dtype=np.float64) for name in Score.__slots__}
-    return columns | {"reports": np.ones(len(scores)), "inventing": (columns["invented"] > 0).astype(np.float64)}
+def _resampled(n: int, seed: int) -> NDArray[np.float64]:
+    """(R, n): how often each report stands in each resample."""
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES).astype(np.float64)
 
 
-def _figure(value: float, drawn: NDArray[np.float64]) -> Figure:
+def _figure(ratio: Ratio, point: Sums, drawn: Sums) -> Figure:
+    value = float(ratio.of(point)[0])
     if np.isnan(value):
-        return {"value": None, "low": None, "high": None}
-    low, high = np.nanpercentile(drawn, [2.5, 97.5])
+        return dict(NOTHING)
+    certain = ratio.is_share and value in (0.0, 1.0)
+    low, high = wilson(value, float(_total(ratio.bottom, point)[0])) if certain else np.nanpercentile(ratio.of(drawn), [2.5, 97.5])
     return {"value": round(value, 4), "low": round(float(low), 4), "high": round(float(high), 4)}

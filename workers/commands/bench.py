@@ -17,6 +17,7 @@ from pipeline import log
 from pipeline.errors import Permanent
 from workers import wiring
 from workers.commands.answer import Json, answer
+from workers.commands.bench_decode import decode
 from workers.commands.bench_learned import denoise, sides
 from workers.commands.bench_place import commit, machine, memory_bytes
 from workers.commands.bench_rules import rules
@@ -41,6 +42,7 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="print the tables as 
 
 app.command()(volume)
 app.command()(rules)
+app.command()(decode)
 app.command()(denoise)
 app.command()(sides)
 

@@ -26,7 +26,7 @@ from workers.stack import CTREPORT, reader_url
 
 app = typer.Typer()
 FOLDER = Path(".ctreport/demo")
-SEED = 7
+SEED = 17
 DEADLINE_S = 180.0
 # what belongs to a site: a demo leaves its database, broker, archive, models and deliveries alone
 SITE = tuple(f"CTREPORT_{room}_" for room in ("DATABASE", "REDIS", "ARCHIVE", "DELIVER", "ENCODER", "DRAFT", "LISTENER", "WEB", "PHANTOM"))
@@ -121,7 +121,10 @@ def _truth(folder: Path) -> str:
     """What the phantom holds, in one line."""
     truth = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
     found = [f"{one['side']}肺{one['lobe']}{one['density']}{one['kind']} {one['size_mm']:.0f} mm" for one in truth["lesions"]]
-    return "；".join([*found, *(f"{side}侧胸腔积液" for side in truth["effusion"])]) or "未见异常"
+    found += [f"纵隔淋巴结肿大 {one['size_mm']:.0f} mm" for one in truth.get("nodes", ())]
+    found += [f"肝{one['kind']} {one['size_mm']:.0f} mm" for one in truth.get("liver", ())]
+    spread = {"effusion": "胸腔积液", "emphysema": "肺气肿", "fibrosis": "肺纤维化"}
+    return "；".join([*found, *(f"{side}侧{name}" for key, name in spread.items() for side in truth.get(key, ()))]) or "未见异常"
 
 
 def _study_uid(folder: Path) -> str:

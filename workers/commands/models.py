@@ -1,9 +1,8 @@
-"""Commands about models and phantoms: phantom, generate, eval, train. They need no stack."""
+"""Commands about models and phantoms: phantom, generate, train. They need no stack."""
 
 from __future__ import annotations
 
 import enum
-import json
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -16,7 +15,7 @@ from workers import wiring
 from workers.commands.answer import Data, Json, answer
 
 app = typer.Typer()
-K = Annotated[int | None, typer.Option("--k", min=0, max=16, help="tokens drafted per step")]
+K = Annotated[int | None, typer.Option("--k", min=0, max=16, help="tokens drafted per step by the MTP layer; default: as many as pay, with lookup")]
 
 
 @app.command()
@@ -51,12 +50,13 @@ def generate(
     study: Annotated[Path | None, typer.Option(help="folder of one CT series", exists=True)] = None,
     features: Annotated[Path | None, typer.Option(help="features file as the encode step writes it", exists=True)] = None,
     k: K = None,
-    plain: Annotated[bool, typer.Option("--plain", help="no drafting: one token per step")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="neither drafts nor jumps: one token per pass")] = False,
+    beams: Annotated[int | None, typer.Option("--beams", min=1, max=16, help="search with so many branches for the likeliest report")] = None,
     indication: str = "",
     data: Data = None,
     json_to: Json = None,
 ) -> None:
-    """Generate one report with the embedded engine, under its watermark. The text is the same for every k."""
+    """Generate one report with the embedded engine, under its watermark. The text is the same for every k; --beams may find a likelier one."""
     from pipeline.dicom.phantom_ledger import FilePhantomLedger
     from pipeline.drafting.embedded import EmbeddedDrafter
     from pipeline.engine.checkpoint import PACKAGED
@@ -64,14 +64,16 @@ def generate(
 
     if (study is None) == (features is None):
         raise typer.BadParameter("give either --study FOLDER or --features FILE")
+    if plain and k is not None:
+        raise typer.BadParameter("give either --k N or --plain")
     room = settings().draft
     encoder = wiring.LazyEncoder()
     files, sop_uids = _largest_series(study) if study else ([], [])
     seen = encoder.load_features(features) if features else encoder.encode(files)
-    drafter = EmbeddedDrafter(room.weights or PACKAGED, 0 if plain else room.k if k is None else k, room.max_tokens)
+    drafter = EmbeddedDrafter(room.weights or PACKAGED, room.k if k is None else k, room.max_tokens, plain=plain)
     is_phantom = FilePhantomLedger(settings().phantom_ledger).holds_all(sop_uids)
     watermark = watermark_for(seen.phantom_only or drafter.phantom_only, is_phantom, settings().mode)
-    drafted = drafter.draft(seen, indication, room.department)
+    drafted, score = drafter.search(seen, indication, room.department, beams) if beams else (drafter.draft(seen, indication, room.department), None)
     made = drafted.generation
     value = {
         "watermark": watermark,
@@ -80,6 +82,10 @@ def generate(
         "verify_count": made.verify_count,
         "accepted_histogram": list(made.accepted_histogram),
         "seconds": made.seconds,
+        "forced": made.forced,
+        "acceptance": made.acceptance,
+        "sources": {name: {"drafted": drafted, "accepted": accepted} for name, (drafted, accepted) in made.sources.items()},
+        **({} if score is None else {"beams": beams, "score": score}),
     }
     answer(
         value, json_to, f"{watermark}\n{drafted.text}\n{watermark}\n{made.tokens} tokens, {made.verify_count} forward passes, {made.seconds:.2f} s"
@@ -98,15 +104,6 @@ def _largest_series(folder: Path) -> tuple[list[Path], list[str]]:
     return [path for path, _ in largest], [uid for _, uid in largest]
 
 
-@app.command(name="eval")
-def evaluate(n: Annotated[int, typer.Option("--n", min=1)] = 50, seed: int = 900_000, k: K = None, json_to: Json = None) -> None:
-    """Quality on held-out phantoms, each figure with a 95 % interval: says nothing about patients."""
-    from pipeline.evaluation.quality import evaluate_packaged
-
-    figures = evaluate_packaged(n, seed, settings().draft.k if k is None else k)
-    answer(figures, json_to, json.dumps(figures, ensure_ascii=False, indent=2))
-
-
 class Part(enum.StrEnum):
     """What is trained."""
 
@@ -115,7 +112,7 @@ class Part(enum.StrEnum):
     LATERALITY = "laterality"
 
 
-MINUTES = {Part.MODELS: 29.0, Part.DENOISER: 12.0, Part.LATERALITY: 12.0}
+MINUTES = {Part.MODELS: 62.5, Part.DENOISER: 12.0, Part.LATERALITY: 12.0}
 
 
 @app.command()
@@ -123,8 +120,12 @@ def train(
     work: Annotated[Path, typer.Option(help="folder of phantoms, checkpoints and logs; a second run resumes there")] = Path(".ctreport/train"),
     seed: int = 1,
     budget_minutes: Annotated[
-        float | None, typer.Option(min=0.05, help="minutes of training in all; default: 29, for denoiser and laterality 12 of processor time")
+        float | None,
+        typer.Option(min=0.05, help="minutes of processor time in all, of each of two; default: 62.5, for denoiser and laterality 12 of one"),
     ] = None,
+    leg_minutes: Annotated[
+        float, typer.Option(min=0.01, help="of encoder and language model: stop after so many of them; the next run goes on")
+    ] = 29.0,
     part: Annotated[Part, typer.Option(help="encoder and language model; the two denoisers; or the classifier that checks sides")] = Part.MODELS,
     engine_out: Annotated[Path | None, typer.Option(help="where the language model goes; default: the package")] = None,
     encoder_out: Annotated[Path | None, typer.Option(help="where the encoder goes; default: the package")] = None,
@@ -138,7 +139,10 @@ def train(
     began = time.monotonic()
     minutes = MINUTES[part] if budget_minutes is None else budget_minutes
     if part is Part.MODELS:
-        run(work, engine_out or PACKAGED, encoder_out or ENCODER_WEIGHTS, seed=seed, budget_minutes=minutes)
+        done = run(work, engine_out or PACKAGED, encoder_out or ENCODER_WEIGHTS, seed=seed, budget_minutes=minutes, leg_minutes=leg_minutes)
+        if not done:
+            typer.echo(f"this leg has ended; run the same command again to go on from '{work}'")
+            return
     else:
         _train_small(part, work, imaging_out, seed, minutes)
     typer.echo(f"trained in {(time.monotonic() - began) / 60:.1f} min")
