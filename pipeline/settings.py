@@ -233,7 +233,9 @@ class DraftSettings(_Room):
 
     model_config = SettingsConfigDict(env_prefix="CTREPORT_DRAFT_")
     weights: Path | None = Field(None, description="checkpoint folder of the embedded engine; unset: the packaged phantom-only model")
-    k: int = Field(6, ge=0, le=16, description="tokens drafted per step by the MTP layer; 0 is plain decoding, the text is the same")
+    k: int | None = Field(
+        None, ge=0, le=16, description="tokens drafted per step by the MTP layer; 0: none; unset: adaptive, with lookup; the text is the same"
+    )
     max_tokens: int = Field(600, ge=16, description="longest answer in tokens")
     department: str = Field("radiology", description="department that drafts are written for")
 

@@ -12,12 +12,13 @@ from pipeline.training.phantom import draw
 from pipeline.training.render import FLUID_HU, SOFT_HU, Grid, render
 
 GAS_HU = -1000.0
+PLAIN = 8  # a phantom without findings
 BODY_MM = (300.0, 288.0, 384.0)  # z, y, x
 
 Array = NDArray[np.float32]
 
 
-def chest(seed: int = 1, spacing_mm: tuple[float, float, float] = (5.0, 3.0, 3.0)) -> tuple[Volume, Grid]:
+def chest(seed: int = PLAIN, spacing_mm: tuple[float, float, float] = (5.0, 3.0, 3.0)) -> tuple[Volume, Grid]:
     """A phantom as a volume whose axes are superior, posterior, left, and its grid of patient coordinates."""
     shape = tuple(round(length / step) for length, step in zip(BODY_MM, spacing_mm, strict=True))
     grid = Grid.centered((shape[0], shape[1], shape[2]), spacing_mm)
@@ -78,9 +79,9 @@ def with_fluid_for_a_lung(volume: Volume, grid: Grid, sign: int, share: float = 
 
 
 def with_stomach_gas(volume: Volume, grid: Grid) -> Volume:
-    """A bubble of 380 ml under the left dome."""
+    """A bubble of 268 ml under the left dome, 12 mm below it."""
     x, y, z = places(grid)
-    return with_values(volume, np.sqrt((x - 65) ** 2 + (y + 20) ** 2 + (z + 122) ** 2) < 45, GAS_HU)
+    return with_values(volume, np.sqrt((x - 70) ** 2 + (y - 2) ** 2 + (z + 130) ** 2) < 40, GAS_HU)
 
 
 def cropped(volume: Volume, low_mm: float, high_mm: float) -> Volume:

@@ -10,12 +10,17 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 import redis
 
 from workers.embedded.postgres import Postgres
 from workers.embedded.valkey import Valkey
+
+# How long one example takes says something about the machine, not about the code.
+hypothesis.settings.register_profile("ctreport", deadline=None)
+hypothesis.settings.load_profile("ctreport")
 
 # A test database need not survive a power cut.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
@@ -118,12 +123,13 @@ def _is_loopback(host: str) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests marked `long` out, unless -m or CTREPORT_LONG=1 asks for them."""
-    if config.getoption("markexpr") or os.environ.get("CTREPORT_LONG", "").lower() in ON:
+    """Leave tests marked `vllm` or `long` out, unless -m asks for them, or CTREPORT_LONG=1 for the long ones."""
+    if config.getoption("markexpr"):
         return
-    left_out = [item for item in items if item.get_closest_marker("long")]
+    unwanted = {"vllm"} if os.environ.get("CTREPORT_LONG", "").lower() in ON else {"vllm", "long"}
+    left_out = [item for item in items if unwanted & {marker.name for marker in item.iter_markers()}]
     if left_out:
-        items[:] = [item for item in items if not item.get_closest_marker("long")]
+        items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
 
 

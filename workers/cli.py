@@ -7,7 +7,7 @@ import sys
 import typer
 
 from pipeline.errors import PipelineError
-from workers.commands import alerts, bench, blocks, demo, dose, identity, images, keyimages, models, processes, rules, studies
+from workers.commands import alerts, bench, blocks, demo, dose, identity, images, keyimages, model_check, models, processes, quality, rules, studies
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -15,12 +15,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="CT report drafts, from C-STORE to PostgreSQL; a draft is never a diagnosis.",
 )
-for group in (processes.app, studies.app, identity.app, images.app, keyimages.app, dose.app, models.app, rules.app, blocks.app, demo.app):
+for group in (
+    processes.app,
+    studies.app,
+    identity.app,
+    images.app,
+    keyimages.app,
+    dose.app,
+    models.app,
+    quality.app,
+    rules.app,
+    blocks.app,
+    demo.app,
+):
     app.registered_commands.extend(group.registered_commands)
 app.add_typer(processes.worker_app, name="worker")
 app.add_typer(rules.rules_app, name="rules")
 app.add_typer(alerts.alert_app, name="alert")
 app.add_typer(bench.app, name="bench")
+app.add_typer(model_check.model_app, name="model")
 
 
 def main() -> None:

@@ -19,8 +19,8 @@ from safetensors.numpy import save
 from pipeline.errors import BadInput, StorageFull
 from pipeline.model import Candidate, Features, Frame, Side
 
-FORMAT = "ctreport-features-2"
-OLDER = ("ctreport-features-1",)  # without what a volume shows
+FORMAT = "ctreport-features-3"
+OLDER = ("ctreport-features-1", "ctreport-features-2")  # without what a volume shows; without emphysema, fibrosis and the distance
 
 
 def save_features(path: Path, features: Features) -> None:
@@ -69,7 +69,7 @@ def _features(raw: dict[str, Any], array: NDArray[np.float32]) -> Features:
         version=raw["version"],
         preprocessing=raw["preprocessing"],
         candidates=tuple(_candidate(c) for c in raw["candidates"]),
-        effusion=None if raw["effusion"] is None else tuple(Side(side) for side in raw["effusion"]),
+        effusion=_sides(raw["effusion"]),
         flags=tuple(raw["flags"]),
         phantom_only=bool(raw["phantom_only"]),
         source=raw.get("source", ""),
@@ -79,6 +79,9 @@ def _features(raw: dict[str, Any], array: NDArray[np.float32]) -> Features:
         denoised=bool(raw.get("denoised")),
         key_slices=tuple((str(uid), int(frame)) for uid, frame in raw.get("key_slices", ())),
         frame=_frame(raw.get("frame")),
+        emphysema=_sides(raw.get("emphysema")),
+        fibrosis=_sides(raw.get("fibrosis")),
+        ood=raw.get("ood"),
     )
 
 
@@ -90,6 +93,10 @@ def _header(features: Features) -> str:
 
 def _digest(array: NDArray[np.float32]) -> str:
     return hashlib.sha256(np.ascontiguousarray(array, dtype=np.float32).tobytes()).hexdigest()
+
+
+def _sides(raw: list[str] | None) -> tuple[Side, ...] | None:
+    return None if raw is None else tuple(map(Side, raw))
 
 
 def _frame(raw: dict[str, Any] | None) -> Frame | None:

@@ -7,11 +7,19 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 STRIDE = (2, 2, 2)  # heat-map cells per canonical voxel (z, y, x)
-CROP = (7, 15, 15)  # ROI in canonical voxels: about 44 × 56 × 56 mm
+CHANNELS = 4  # windows of one volume
+KINDS = ("结节", "实变", "淋巴结", "囊肿", "血管瘤", "低密度灶")
+FAMILY = (0, 1, 2, 3, 3, 3)  # heat-map of each kind: lung nodule, consolidation, node, lesion of the liver
+FAMILIES = 4
+CROP = (7, 15, 15)  # surroundings in canonical voxels: about 38 × 56 × 56 mm
+FINE = (11, 32, 32)  # the close look, in steps of FINE_MM
+FINE_MM = (3.0, 1.5, 1.5)
 ROI_WIDTH = 48
 LEVEL_WIDTH = 32
+DEEP_WIDTH = 64
 SIZES = 60  # sizes are also said as one of 60 whole millimetres
-HEADS = {"lesion": 1, "kind": 2, "density": 3, "lobe": 3, "size": 1}
+HEADS = {"lesion": 1, "kind": len(KINDS), "density": 3, "lobe": 3, "margin": 4, "calcified": 1, "retraction": 1, "size": 1}
+SPREAD = ("effusion", "emphysema", "fibrosis")  # what is told per side
 
 
 def _block(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
@@ -19,53 +27,64 @@ def _block(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
 
 
 class Proposer(nn.Module):
-    """(B, 3, 48, 72, 96) windows → heat-map and offsets on (24, 36, 48) cells, and effusion per side."""
+    """(B, 4, 56, 72, 96) windows → a heat-map per family and offsets on (28, 36, 48) cells, and what is told per side."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.stem = _block(3, 16, 2)
+        self.stem = _block(CHANNELS, 16, 2)
         self.down1 = nn.Sequential(_block(16, 32, 2), _block(32, 32))
-        self.down2 = nn.Sequential(_block(32, 48, 2), _block(48, 48))
-        self.up1 = nn.Conv3d(48, LEVEL_WIDTH, 1)
+        self.down2 = nn.Sequential(_block(32, DEEP_WIDTH, 2), _block(DEEP_WIDTH, DEEP_WIDTH))
+        self.up1 = nn.Conv3d(DEEP_WIDTH, LEVEL_WIDTH, 1)
         self.mix1 = _block(LEVEL_WIDTH, LEVEL_WIDTH)
         self.up0 = nn.Conv3d(LEVEL_WIDTH, 16, 1)
         self.mix0 = _block(16, 16)
-        self.heat = nn.Conv3d(16, 1, 1)
+        self.heat = nn.Conv3d(16, FAMILIES, 1)
         self.offset = nn.Conv3d(16, 3, 1)
-        self.effusion = nn.Linear(2 * LEVEL_WIDTH, 1)
-        nn.init.constant_(self.heat.bias, -4.0)  # type: ignore[arg-type]  # the bias exists
+        self.body = nn.Conv3d(16, FAMILIES, 1)  # which cells a lesion fills: asked in training only
+        self.spread = nn.Linear(2 * (LEVEL_WIDTH + DEEP_WIDTH), len(SPREAD))
+        for head in (self.heat, self.body):
+            nn.init.constant_(head.bias, -4.0)  # type: ignore[arg-type]  # the bias exists
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """→ heat (B, 24, 36, 48) logits, offset (B, 3, 24, 36, 48) cells, effusion (B, 2) logits right/left, level (B, 32, 12, 18, 24)."""
-        fine = self.stem(x)  # (B, 16, 24, 36, 48)
-        middle = self.down1(fine)  # (B, 32, 12, 18, 24)
-        coarse = self.down2(middle)  # (B, 48, 6, 9, 12)
-        level = self.mix1(middle + F.interpolate(self.up1(coarse), scale_factor=2.0))  # (B, 32, 12, 18, 24)
-        fine = self.mix0(fine + F.interpolate(self.up0(level), scale_factor=2.0))  # (B, 16, 24, 36, 48)
-        return self.heat(fine)[:, 0], self.offset(fine), self._effusion(level), level
+        """→ heat (B, 4, 28, 36, 48) logits, offset (B, 3, 28, 36, 48) cells, spread (B, 3, 2) logits of right and left, level (B, 32, 14, 18, 24)."""
+        fine, level, deep = self.pyramid(x)
+        return self.heat(fine), self.offset(fine), self.sides(level, deep), level
 
-    def _effusion(self, level: Tensor) -> Tensor:
-        """One head for both sides, so that a mirrored volume gives mirrored answers; (B, 2) right, left."""
-        halves = level.chunk(2, dim=-1)  # x rises towards the patient's left
-        pooled = [torch.cat([h.mean((2, 3, 4)), h.amax((2, 3, 4))], dim=1) for h in halves]  # (B, 64)
-        return torch.cat([self.effusion(p) for p in pooled], dim=1)
+    def pyramid(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Feature maps: fine (B, 16, 28, 36, 48), level (B, 32, 14, 18, 24), deep (B, 64, 7, 9, 12)."""
+        stem = self.stem(x)  # (B, 16, 28, 36, 48)
+        middle = self.down1(stem)  # (B, 32, 14, 18, 24)
+        deep = self.down2(middle)  # (B, 64, 7, 9, 12)
+        level = self.mix1(middle + F.interpolate(self.up1(deep), scale_factor=2.0))  # (B, 32, 14, 18, 24)
+        fine = self.mix0(stem + F.interpolate(self.up0(level), scale_factor=2.0))  # (B, 16, 28, 36, 48)
+        return fine, level, deep
+
+    def sides(self, level: Tensor, deep: Tensor) -> Tensor:
+        """One head for both sides, so that a mirrored volume gives mirrored answers; (B, 3, 2) right, left."""
+        told = []
+        for half, low in zip(level.chunk(2, dim=-1), deep.chunk(2, dim=-1), strict=True):  # x rises towards the patient's left
+            pooled = [part for block in (half, low) for part in (block.mean((2, 3, 4)), block.amax((2, 3, 4)))]
+            told.append(self.spread(torch.cat(pooled, dim=1)))  # (B, 3)
+        return torch.stack(told, dim=-1)
 
 
 class RoiNet(nn.Module):
-    """Crops (R, 3, 7, 15, 15) and places (R, 4) → raw features (R, 48) and one logit block per head."""
+    """A close look (R, 4, 11, 32, 32), the surroundings (R, 4, 7, 15, 15) and the place (R, 4) → raw features (R, 48) and a logit block per head."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.body = nn.Sequential(_block(3, 24), _block(24, 32), _block(32, 48, 2), _block(48, 48, 2))
+        self.close = nn.Sequential(_block(CHANNELS, 16), _block(16, 32, 2), _block(32, 32), _block(32, 64, 2), _block(64, 64))
+        self.around = nn.Sequential(_block(CHANNELS, 16), _block(16, 32, 2), _block(32, 32))
         self.place = nn.Sequential(nn.Linear(4, 32), nn.SiLU(), nn.Linear(32, 32), nn.SiLU())
-        self.raw = nn.Linear(2 * 48 + 32, ROI_WIDTH)
+        self.mix = nn.Sequential(nn.Linear(2 * 64 + 2 * 32 + 32, 96), nn.SiLU())
+        self.raw = nn.Linear(96, ROI_WIDTH)
         self.heads = nn.ModuleDict({name: nn.Linear(ROI_WIDTH, width) for name, width in HEADS.items()})
 
-    def forward(self, crops: Tensor, place: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def forward(self, fine: Tensor, crops: Tensor, place: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """`place` is (side ±1, z, y, |x|) of the centre from the lungs' middle, in units of 100 mm."""
-        seen = self.body(crops)  # (R, 48, 2, 4, 4)
-        pooled = torch.cat([seen.mean((2, 3, 4)), seen.amax((2, 3, 4)), self.place(place)], dim=1)
-        raw = F.silu(self.raw(pooled))  # (R, 48)
+        close, around = self.close(fine), self.around(crops)  # (R, 64, 3, 8, 8), (R, 32, 4, 8, 8)
+        pooled = [part for block in (close, around) for part in (block.mean((2, 3, 4)), block.amax((2, 3, 4)))]
+        raw = F.silu(self.raw(self.mix(torch.cat([*pooled, self.place(place)], dim=1))))  # (R, 48)
         return raw, {name: head(raw) for name, head in self.heads.items()}
 
 
@@ -79,8 +98,8 @@ class CompactNet(nn.Module):
 
 
 def peaks(heat: Tensor, offset: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` strongest local maxima: centres (B, count, 3) in canonical voxels z, y, x, and scores (B, count) in 0…1."""
-    score = heat.sigmoid()  # (B, 24, 36, 48)
+    """The `count` strongest local maxima over all families: centres (B, count, 3) in canonical voxels z, y, x, and scores (B, count) in 0…1."""
+    score = heat.sigmoid().amax(dim=1)  # (B, 28, 36, 48)
     kept = score * (F.max_pool3d(score[:, None], 3, stride=1, padding=1)[:, 0] == score)
     top, flat = kept.flatten(1).topk(count, dim=1)  # (B, count)
     z, y, x = (part.float() for part in torch.unravel_index(flat, score.shape[1:]))
@@ -100,7 +119,7 @@ def voxels_to_cells(voxels: Tensor) -> Tensor:
 
 
 def crops_at(windows: Tensor, centers: Tensor) -> Tensor:
-    """Crops (R, 3, 7, 15, 15) of one study's windows (3, Z, Y, X) around centres (R, 3) in voxels, by linear interpolation."""
+    """Crops (R, C, 7, 15, 15) of one study's windows (C, Z, Y, X) around centres (R, 3) in voxels, by linear interpolation."""
     grids = [torch.arange(n, dtype=torch.float32) - (n - 1) / 2 for n in CROP]
     offsets = torch.stack(torch.meshgrid(*grids, indexing="ij"), dim=-1)  # (7, 15, 15, 3)
     points = centers[:, None, None, None, :] + offsets  # (R, 7, 15, 15, 3) z, y, x

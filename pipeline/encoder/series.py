@@ -83,7 +83,7 @@ class SeriesEncoder:
         return replace(
             features,
             preprocessing=self._preprocessing,
-            flags=study.flags,
+            flags=tuple(dict.fromkeys((*study.flags, *features.flags))),  # with what the network itself says of the volume
             covers=study.covers,
             contrast=study.volume.acquisition.contrast,
             noise_hu=study.noise_hu,

@@ -14,7 +14,10 @@ from pipeline.imaging.volume import Volume
 COARSE_MM = 5.0  # grid on which it is looked for, in plane and between slices
 AIR_BELOW_HU = -320.0
 MEDIASTINUM_SHIFT_MM = 40.0  # how far from the middle of the body it is looked for
+NEARLY_EMPTY = 0.08  # of the fullest column
+BRIDGED = 2  # columns fuller than that between two empty runs: the windpipe
 MIN_LUNG_ML = 250.0
+SMALL_BESIDE = 0.1  # of the largest piece: gas in the stomach, where the windpipe joins both lungs into one
 MAX_LUNG_ML = 6_000.0
 
 Mask = NDArray[np.bool_]
@@ -49,7 +52,8 @@ def find_lung_air(hu: NDArray[np.float32], spacing_mm: tuple[float, float, float
         return None
     voxel_ml = float(np.prod(spacing_mm)) / 1000.0
     sizes = np.bincount(pieces.ravel())[1:] * voxel_ml
-    kept = [int(label) + 1 for label in np.argsort(sizes)[::-1][:2] if sizes[label] >= MIN_LUNG_ML / 4]
+    least_ml = max(MIN_LUNG_ML / 4, SMALL_BESIDE * float(sizes.max()))
+    kept = [int(label) + 1 for label in np.argsort(sizes)[::-1][:2] if sizes[label] >= least_ml]
     mask = np.isin(pieces, kept)
     volume_ml = float(mask.sum()) * voxel_ml
     if not MIN_LUNG_ML <= volume_ml <= MAX_LUNG_ML:
@@ -73,12 +77,15 @@ def middle_of(body: Mask) -> float:
 
 
 def valley_of(mask: Mask, middle: float, step_mm: float) -> float:
-    """The emptiest column of a mask near the middle: between the lungs."""
+    """The middle of the nearly empty columns of a mask near the middle: between the lungs, whose windpipe is a little air too."""
     columns = mask.sum(axis=(0, 1)).astype(float)  # (X,)
     reach = MEDIASTINUM_SHIFT_MM / step_mm
     low, high = max(0, round(middle - reach)), min(len(columns), round(middle + reach) + 1)
     smooth = ndimage.gaussian_filter1d(columns[low:high], 1.0)
-    return low + float(np.flatnonzero(smooth <= smooth.min() + 1e-6).mean())
+    empty = smooth <= smooth.min() + NEARLY_EMPTY * (columns.max() - smooth.min()) + 1e-6
+    lowest = int(smooth.argmin())
+    pieces, _ = ndimage.label(ndimage.binary_closing(empty, iterations=BRIDGED))
+    return low + float(np.flatnonzero(pieces == pieces[lowest]).mean())
 
 
 def _two_sided(mask: Mask, volume_ml: float, middle: float, step_mm: float) -> LungAir | None:

@@ -95,7 +95,7 @@ MEDIASTINUM = Window("纵隔窗", 40, 350)
 BONE = Window("骨窗", 450, 1500)
 LIVER = Window("肝窗", 60, 150)
 NAMED = (LUNG, MEDIASTINUM, BONE, LIVER)
-ENCODER_WINDOWS = (LUNG, MEDIASTINUM, Window("全窗", 0, 2000))
+ENCODER_WINDOWS = (LUNG, Window("细肺窗", -700, 600), MEDIASTINUM, Window("全窗", 0, 2000))
 
 
 def to_gray(hu: Values, window: Voi) -> NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""Training texts: prompt and report as ids, in batches that a seed and a step number decide."""
+"""Training texts: prompt and answers as ids, in batches that a seed and a step number decide, wherever a run was interrupted."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from pipeline.drafting.prompt import render
-from pipeline.drafting.schema import DENSITIES, EFFUSIONS, KINDS, LOBES, LUNGS, MAX_SIZE_MM, dumps
+from pipeline.drafting.departments import ONCOLOGY, PULMONOLOGY, RADIOLOGY
+from pipeline.drafting.prompt import mark, render
+from pipeline.drafting.schema import MAX_SIZE_MM, SECTIONS, dumps
 from pipeline.engine.tokenizer import TextTokenizer
-from pipeline.training.corpus import pair
-from pipeline.training.phrases import INDICATIONS, SKELETON
+from pipeline.training.corpus import answers, report
+from pipeline.training.reasons import Reason, draw_indication
+from pipeline.training.scene import scene
 from pipeline.training.shards import Views
+from pipeline.training.words import SKELETON, VALUES
 
 FIELD_WEIGHT = 3.0
-RANDOM_INDICATIONS = 0.15
 FEATURE_NOISE = 0.1  # standard deviation, so that single phantoms are not learned by heart
-POOL = 4  # a batch is cut from so many times its size, sorted by length, to save padding
-ALPHABET = [chr(code) for code in [*range(0x4E00, 0x9FA6, 7), *range(0x30, 0x3A), *range(0x41, 0x5B), *range(0x61, 0x7B), 0x20, 0x2C, 0xFF0C]]
+POOL = 8  # so many batches are cut from one sorted pool of texts, to save padding
+WHOLE_SHARE = 0.6  # of the texts: the whole report at once; the others go on section after section
+DEPARTMENTS = (RADIOLOGY, ONCOLOGY, PULMONOLOGY)
+DEPARTMENT_SHARES = (0.6, 0.2, 0.2)
 
 
 @dataclass(frozen=True)
@@ -33,55 +37,97 @@ class Batch:
     features: Tensor  # (B, N, D)
 
 
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One training text: what is given and what is to be learned, in turns."""
+
+    row: int
+    ids: tuple[int, ...]
+    weights: tuple[float, ...]
+
+
 class Texts:
-    """Every report of a data set as ids, ready to be put behind a prompt."""
+    """The reports of a data set in every form that the model must write."""
 
     def __init__(self, views: Views, tokenizer: TextTokenizer) -> None:
         self._views = views
         self._tokenizer = tokenizer
-        reports = (dumps(pair(c, t)) for c, t in zip(views.candidates, views.truths, strict=True))
-        self._answers = [[*tokenizer.encode(report), tokenizer.eos_id] for report in reports]
-        self._prompts: dict[str, list[int]] = {}
-        self._weights = torch.ones(tokenizer.size)
+        self._weights = np.ones(tokenizer.size)
         self._weights[field_tokens(tokenizer)] = FIELD_WEIGHT
+        self._pool: tuple[tuple[int, ...], list[list[Text]]] = ((), [])
 
     def __len__(self) -> int:
-        return len(self._answers)
+        return len(self._views)
 
-    def batch(self, rng: Generator, size: int) -> Batch:
-        """A random batch of texts of similar length, with a little noise on the features."""
-        pool = rng.choice(len(self), size=min(size * POOL, len(self)), replace=False)
-        pool = pool[np.argsort([len(self._answers[index]) for index in pool], kind="stable")]
-        start = size * int(rng.integers(max(1, len(pool) // size)))
-        batch = self.of(pool[start : start + size].tolist(), rng)
-        noise = FEATURE_NOISE * rng.standard_normal(batch.features.shape, dtype=np.float32)
+    def batch(self, key: Sequence[int], step: int, size: int, rank: int = 0, world: int = 1) -> Batch:
+        """The batch of one step of one process; every process gets texts of about the same length at the same step."""
+        place, turn = divmod(step, POOL)
+        name = (*key, place, rank)
+        if self._pool[0] != name:
+            rows = self._rows(key, (place * world + rank) * POOL * size, min(POOL * size, len(self)))
+            self._pool = (name, _buckets([self.text(row, np.random.default_rng((*name, at))) for at, row in enumerate(rows)]))
+        order = np.random.default_rng((*key, place)).permutation(len(self._pool[1]))
+        batch = self.padded(self._pool[1][order[turn % len(order)]])
+        noise = FEATURE_NOISE * np.random.default_rng((*key, step, rank)).standard_normal(batch.features.shape, dtype=np.float32)
         return replace(batch, features=batch.features + torch.from_numpy(noise))
 
-    def of(self, chosen: Sequence[int], rng: Generator) -> Batch:
-        """The texts of these rows behind random indications."""
-        prompts = [self._prompt(indication(rng)) for _ in chosen]
-        texts = [prompt + self._answers[index] for prompt, index in zip(prompts, chosen, strict=True)]
-        ids = torch.full((len(texts), max(map(len, texts))), self._tokenizer.pad_id)  # (B, T)
+    def text(self, row: int, rng: Generator) -> Text:
+        """One row's report in a form, for a department and behind an indication that are drawn."""
+        asked, reason = draw_indication(rng)
+        department = DEPARTMENTS[int(rng.choice(len(DEPARTMENTS), p=DEPARTMENT_SHARES))]
+        return self.whole(row, asked, reason, department) if rng.random() < WHOLE_SHARE else self.in_sections(row, asked, reason, department)
+
+    def whole(self, row: int, asked: str, reason: Reason, department: str) -> Text:
+        """The whole report behind its prompt, and the end."""
+        seen = scene(self._views.candidates[row], self._views.truths[row], reason)
+        return self._made(row, [render(asked, self._places, department)], [dumps(report(seen, department))])
+
+    def in_sections(self, row: int, asked: str, reason: Reason, department: str) -> Text:
+        """The findings, then each section behind its mark, as one text; what is learned of it are the answers."""
+        seen = scene(self._views.candidates[row], self._views.truths[row], reason)
+        head = render(asked, self._places, department).partition("[科室]")[0]
+        marks = [mark(section, department) for section in SECTIONS]
+        return self._made(row, [f"{head}{marks[0]}", *marks[1:]], answers(seen, department))
+
+    def padded(self, texts: Sequence[Text]) -> Batch:
+        """Texts side by side, filled up at their ends."""
+        longest = max(len(text.ids) for text in texts)
+        ids = torch.full((len(texts), longest), self._tokenizer.pad_id)  # (B, T)
         weights = torch.zeros(ids.shape)
-        for row, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
-            ids[row, : len(text)] = torch.tensor(text)
-            answer = slice(len(prompt), len(text))
-            weights[row, answer] = self._weights[ids[row, answer]]
-        return Batch(ids, weights, torch.from_numpy(self._views.features[list(chosen)]))
+        for place, text in enumerate(texts):
+            ids[place, : len(text.ids)] = torch.tensor(text.ids)
+            weights[place, : len(text.ids)] = torch.tensor(text.weights)
+        return Batch(ids, weights, torch.from_numpy(self._views.features[[text.row for text in texts]]))
 
-    def _prompt(self, text: str) -> list[int]:
-        return self._tokenizer.encode(render(text, self._views.features.shape[1]))
+    @property
+    def _places(self) -> int:
+        return int(self._views.features.shape[1])
+
+    def _rows(self, key: Sequence[int], first: int, count: int) -> list[int]:
+        """Rows `first` … of an endless list that holds every row once per round, each round in an order of its own."""
+        rounds = {
+            number: np.random.default_rng((*key, 1, number)).permutation(len(self)) for number in {at // len(self) for at in (first, first + count)}
+        }
+        return [int(rounds[at // len(self)][at % len(self)]) for at in range(first, first + count)]
+
+    def _made(self, row: int, given: Sequence[str], learned: Sequence[str]) -> Text:
+        ids: list[int] = []
+        weights: list[float] = []
+        for prompt, answer in zip(given, learned, strict=True):
+            before, behind = self._tokenizer.encode(prompt), self._tokenizer.encode(answer)
+            ids += before + behind
+            weights += [0.0] * len(before) + self._weights[behind].tolist()
+        return Text(row, (*ids, self._tokenizer.eos_id), (*weights, 1.0))
 
 
-def indication(rng: Generator) -> str:
-    """A usual indication, or random characters, so that the model learns to lean on neither."""
-    if rng.random() < RANDOM_INDICATIONS:
-        return "".join(rng.choice(ALPHABET, size=int(rng.integers(1, 24))))
-    return "".join(INDICATIONS[int(rng.integers(len(INDICATIONS)))].split(" ")) if rng.random() < 0.6 else INDICATIONS[0]
+def _buckets(texts: list[Text]) -> list[list[Text]]:
+    """At most POOL batches of texts of similar length."""
+    ordered = sorted(texts, key=lambda text: len(text.ids))
+    size = -(-len(ordered) // POOL)
+    return [ordered[first : first + size] for first in range(0, len(ordered), size)]
 
 
 def field_tokens(tokenizer: TextTokenizer) -> list[int]:
-    """Ids that carry a fact: terms, numbers, and where a list of lesions goes on or ends."""
-    terms = [*KINDS, *LUNGS, *LOBES, *DENSITIES, *EFFUSIONS, *(str(number) for number in range(1, MAX_SIZE_MM + 1)), *SKELETON]
-    encoded = (tokenizer.encode(term) for term in terms)
+    """Ids that carry a fact: terms, numbers, and where a list goes on or ends."""
+    encoded = (tokenizer.encode(term) for term in (*VALUES, *(str(number) for number in range(1, MAX_SIZE_MM + 1)), *SKELETON))
     return sorted({ids[0] for ids in encoded if len(ids) == 1})

@@ -11,28 +11,29 @@ from pipeline.encoder.compact import CompactEncoder
 from pipeline.imaging.canonical import Canonical
 from pipeline.imaging.volume import Acquisition
 from pipeline.model import Features
+from pipeline.training.examples import example, looks
 from pipeline.training.phantom import Truth
 from pipeline.training.progress import Bar
 from pipeline.training.ranks import run_ranks
 from pipeline.training.shards import Views, read_shards, write_shard
-from pipeline.training.vision import coarse
 
 FIRST_SEED = 50_000_000
 SHARD = 128
 MIDLINE_MM = 3.0
-THICKNESS_MM = 5.0
 
 
 def seen(encoder: CompactEncoder, seed: int) -> tuple[Features, Truth]:
     """Features and truth of one phantom, rendered on the canonical grid with the centring error of real segmentation."""
-    phantom, hu, center = coarse(seed)
-    truth = phantom.truth
-    chest = Canonical(hu, center, float(np.random.default_rng([seed, 2]).normal(0, MIDLINE_MM)))
-    return encoder.encode_canonical(chest, Acquisition(truth.kvp, float(round(truth.mas)), truth.kernel, THICKNESS_MM), lambda _: None), truth
+    one = example(seed)
+    truth = one.phantom.truth
+    chest = Canonical(one.hu.astype(np.float32), one.shift_mm, float(np.random.default_rng([seed, 2]).normal(0, MIDLINE_MM)))
+    taken = Acquisition(truth.kvp, float(round(truth.mas)), truth.kernel, truth.thickness_mm, contrast=truth.contrast)
+    return encoder.encode_canonical(chest, taken, lambda points: looks(one.phantom, points), lambda _: None), truth
 
 
 def write_dataset(folder: Path, encoder_dir: Path, *, phantoms: int, budget_s: float, seed: int, world: int = 2) -> int:
-    """Write shards in `world` processes until there are `phantoms` or `budget_s` seconds are spent; returns how many phantoms the folder holds.
+    """Write shards in `world` processes until there are `phantoms` or `budget_s` processor seconds of each are spent; returns how many phantoms the
+    folder holds.
 
     Shards that are there are kept. At least one is written.
     """
@@ -48,11 +49,11 @@ def read_dataset(folder: Path) -> Views:
 
 def _write_rank(rank: int, folder: Path, encoder_dir: Path, shards: int, budget_s: float, seed: int, world: int) -> None:
     encoder = CompactEncoder.load(encoder_dir)
-    began = time.monotonic()
+    began = time.process_time()
     missing = [number for number in range(rank, shards, world) if not (folder / f"shard-{number:04d}.json").exists()]
     with Bar("features", shown=rank == 0) as bar:
         for count, number in enumerate(missing):
-            spent_s = time.monotonic() - began
+            spent_s = time.process_time() - began
             if count and spent_s >= budget_s:
                 break
             bar.update(count / len(missing), f"{count * SHARD * world} phantoms in {spent_s:.0f} s")

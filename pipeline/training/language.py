@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,45 +13,28 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch import Tensor
 from torch.optim import AdamW
 
 from pipeline.engine.checkpoint import save
-from pipeline.engine.config import ModelConfig
 from pipeline.engine.layers import Moe
 from pipeline.engine.model import Model
-from pipeline.engine.tokenizer import TextTokenizer, build
+from pipeline.engine.tokenizer import TextTokenizer
 from pipeline.training.batches import Batch, Texts
 from pipeline.training.card import card, model_card
-from pipeline.training.losses import agreement, main_loss, mtp_losses
-from pipeline.training.phrases import words
+from pipeline.training.curves import draw_curves
+from pipeline.training.losses import agreement, distil_loss, joint_loss
+from pipeline.training.plan import LanguagePlan, config_for
 from pipeline.training.progress import Bar
 from pipeline.training.ranks import average_gradients, run_ranks
+from pipeline.training.sentences import typical_reports
 from pipeline.training.shards import Views, read_shards
+from pipeline.training.words import make_tokenizer
 
-STAGES = ("language", "mtp", "done")
+__all__ = ["STAGES", "LanguagePlan", "train_language"]
 
-
-@dataclass(frozen=True, slots=True)
-class LanguagePlan:
-    """How long and how to train; a stage ends at its steps or at its share of the time, whichever comes first."""
-
-    steps: int = 2400
-    distil_steps: int = 400
-    budget_s: float = 900.0
-    distil_share: float = 0.12  # of the time
-    batch: int = 8  # texts per process and step
-    world: int = 2  # single-threaded processes
-    rate: float = 2e-3
-    mtp_weight: float = 0.3
-    mtp_depth: int = 3
-    distil_depth: int = 6
-    deep_from: float = 0.65  # before this share of the stage only one token is drafted
-    balance_rate: float = 1e-3
-    save_every: int = 100
-    held_out: int = 64
-    bf16: bool = True  # matrix products in bfloat16, weights in float32
-    seed: int = 0
+STAGES = ("language", "mtp")
+STATE, LOG, CURVES = "language.pt", "language.jsonl", "language.png"
+HELD_OUT_AT_ONCE = 8
 
 
 @dataclass
@@ -60,29 +45,33 @@ class Run:
     optimizer: AdamW
     stage: str = "language"
     step: int = 0
-    elapsed_s: float = 0.0
+    elapsed_s: float = 0.0  # processor seconds in this stage
 
 
-def train_language(shards: Path, out_dir: Path, weights_dir: Path, plan: LanguagePlan) -> str:
-    """Train on the shards of a folder and write the checkpoint to `weights_dir`; returns its digest.
+def train_language(shards: Path, out_dir: Path, weights_dir: Path, plan: LanguagePlan, run_for_s: float = math.inf) -> str | None:
+    """Train on the shards of a folder and write the checkpoint to `weights_dir`; returns its digest, None where `run_for_s` ended before the plan.
 
-    `out_dir` keeps the state (an interrupted run goes on from it) and `language.jsonl`, one line of figures per save.
+    `run_for_s` are processor seconds of one process. `out_dir` keeps the state (the next call goes on from it), `language.jsonl` with one line of
+    figures per save, and their curves.
     """
     views = read_shards(shards)  # refuses a bad data set before any process starts
     out_dir.mkdir(parents=True, exist_ok=True)
-    run_ranks(_train_rank, plan.world, shards, out_dir, plan)
-    tokenizer = TextTokenizer(build(words()))
-    state = torch.load(out_dir / "language.pt", weights_only=True)
-    model = Model(config_for(tokenizer, views.features.shape[2]))
+    run_ranks(_train_rank, plan.world, shards, out_dir, plan, run_for_s)
+    rows = _log(out_dir)
+    draw_curves(_in_a_row(rows), out_dir / CURVES)
+    state = torch.load(out_dir / STATE, weights_only=True)
+    if state["stage"] != STAGES[-1] or share_done(state["stage"], state["step"], state["elapsed_s"], plan) < 1:
+        return None
+    tokenizer = make_tokenizer()
+    model = Model(config_for(tokenizer, views.features.shape[2], plan.layers))
     model.load_state_dict(state["model"])
-    facts = card(model, {"plan": asdict(plan), "taken": steps_taken(out_dir), "phantoms": len(views), "held_out": state["figures"]})
-    return save(weights_dir, model.eval(), tokenizer, facts, model_card(facts))
+    facts = card(model, {"plan": asdict(plan), "taken": steps_taken(rows), "phantoms": len(views), "held_out": state["figures"]})
+    return save(weights_dir, model.eval(), tokenizer, facts, model_card(facts), sentences=typical_reports(views))
 
 
-def steps_taken(out_dir: Path) -> dict[str, int]:
+def steps_taken(rows: list[dict[str, Any]]) -> dict[str, int]:
     """Steps of each stage, from the log: how far a run came within its time depends on the machine."""
-    rows = [json.loads(line) for line in (out_dir / "language.jsonl").read_text(encoding="utf-8").splitlines()]
-    return {stage: max(row["step"] for row in rows if row["stage"] == stage) for stage in STAGES[:-1]}
+    return {stage: max(row["step"] for row in rows if row["stage"] == stage) for stage in STAGES}
 
 
 def split(views: Views, tokenizer: TextTokenizer, held_out: int) -> tuple[Texts, Texts]:
@@ -93,72 +82,114 @@ def split(views: Views, tokenizer: TextTokenizer, held_out: int) -> tuple[Texts,
     return train, test
 
 
-def config_for(tokenizer: TextTokenizer, feature_dim: int) -> ModelConfig:
-    """The shape of the packaged model for a vocabulary and an encoder."""
-    return ModelConfig(
-        vocab_size=tokenizer.size,
-        ct_feature_dim=feature_dim,
-        ct_placeholder_id=tokenizer.ct_id,
-        eos_token_id=tokenizer.eos_id,
-        bos_token_id=tokenizer.bos_id,
-        pad_token_id=tokenizer.pad_id,
-    )
-
-
-def _train_rank(rank: int, shards: Path, out_dir: Path, plan: LanguagePlan) -> None:
+def _train_rank(rank: int, shards: Path, out_dir: Path, plan: LanguagePlan, run_for_s: float) -> None:
     """One process of the training; every process holds the same weights, process 0 saves and shows."""
     torch.manual_seed(plan.seed)
-    tokenizer = TextTokenizer(build(words()))
+    tokenizer = make_tokenizer()
     views = read_shards(shards)
     texts, held_out = split(views, tokenizer, plan.held_out)
-    run = _resume(out_dir, Model(config_for(tokenizer, views.features.shape[2])), plan)
-    while run.stage != STAGES[-1]:
-        with Bar(f"training {run.stage}", shown=rank == 0) as bar:
-            _stage(rank, run, texts, held_out, out_dir, plan, bar)
-        run = _next_stage(run, plan)
+    run = _resume(out_dir, Model(config_for(tokenizer, views.features.shape[2], plan.layers)), plan)
+    leg = Leg(run_for_s)
+    recorder = Recorder(held_out, out_dir, plan) if rank == 0 else None
+    for stage in STAGES[STAGES.index(run.stage) :]:
+        if run.stage != stage:
+            run = Run(run.model, _optimizer(run.model, stage, plan), stage)
+        with Bar(f"training {stage}", shown=rank == 0) as bar:
+            if not _stage(rank, run, texts, bar, leg, recorder, plan):
+                return
 
 
-def _stage(rank: int, run: Run, texts: Texts, held_out: Texts, out_dir: Path, plan: LanguagePlan, bar: Bar) -> None:
-    """Run one stage to its end."""
+class Leg:
+    """How long this call may go on: processor seconds of this process since it began."""
+
+    def __init__(self, run_for_s: float) -> None:
+        self._began, self._run_for_s = time.process_time(), run_for_s
+
+    @property
+    def over(self) -> bool:
+        """True once the time is spent."""
+        return time.process_time() - self._began >= self._run_for_s
+
+
+class Recorder:
+    """Writes the log and the state."""
+
+    def __init__(self, held_out: Texts, out_dir: Path, plan: LanguagePlan) -> None:
+        self._out_dir, self._depth = out_dir, plan.distil_depth
+        self._texts, self._seed = held_out, plan.seed
+
+    def record(self, run: Run, losses: list[float]) -> None:
+        """Append held-out figures of this moment to the log, and save the state, under its name only when it is whole."""
+        figures = averaged([agreement(run.model.eval(), batch, self._depth) for batch in self._batches()])
+        figures["train_loss"] = float(np.mean(losses)) if losses else figures["loss"]
+        row: dict[str, Any] = {"stage": run.stage, "step": run.step, "elapsed_s": run.elapsed_s}
+        with (self._out_dir / LOG).open("a", encoding="utf-8") as log:
+            log.write(json.dumps({name: round(value, 5) if isinstance(value, float) else value for name, value in (row | figures).items()}) + "\n")
+        partial = self._out_dir / f"{STATE}.part"
+        torch.save({"model": run.model.state_dict(), "optimizer": run.optimizer.state_dict(), "figures": figures, **row}, partial)
+        partial.replace(self._out_dir / STATE)
+
+    def _batches(self) -> Iterator[Batch]:
+        rows = range(len(self._texts))
+        texts = sorted((self._texts.text(row, np.random.default_rng((self._seed, row))) for row in rows), key=lambda text: len(text.ids))
+        for first in range(0, len(texts), HELD_OUT_AT_ONCE):
+            yield self._texts.padded(texts[first : first + HELD_OUT_AT_ONCE])
+
+
+def averaged(figures: list[dict[str, float]]) -> dict[str, float]:
+    """Mean of each figure over batches of about the same size."""
+    return {name: float(np.mean([one[name] for one in figures])) for name in figures[0]}
+
+
+def _stage(rank: int, run: Run, texts: Texts, bar: Bar, leg: Leg, recorder: Recorder | None, plan: LanguagePlan) -> bool:
+    """Run one stage to its end; False where the leg ended before it."""
     losses: list[float] = []
-    mark = time.monotonic()
-    while (done := agreed(share_done(run, plan))) < 1:
+    before, mark = run.elapsed_s, time.process_time()
+    while True:
+        done, over = agreed(share_done(run.stage, run.step, run.elapsed_s, plan), leg.over)
+        if done >= 1 or over:
+            break
         losses.append(_train_step(rank, run, texts, plan, done))
         run.step += 1
-        run.elapsed_s += time.monotonic() - mark
-        mark = time.monotonic()
-        bar.update(done, f"step {run.step} loss {losses[-1]:.3f}")
-        if run.step % plan.save_every == 0:
-            if rank == 0:
-                _record(run, held_out, out_dir, plan, losses)
+        run.elapsed_s = before + time.process_time() - mark
+        bar.update(done, _line(run, losses[-1], done, plan))
+        if run.step % plan.save_every == 0 and recorder is not None:
+            recorder.record(run, losses)
             losses = []
-    if rank == 0:
-        _record(run, held_out, out_dir, plan, losses)
+    if recorder is not None:
+        recorder.record(run, losses)
+    return done >= 1
 
 
-def share_done(run: Run, plan: LanguagePlan) -> float:
-    """How far the stage is, 0..1, by steps or by time."""
-    distil = run.stage == "mtp"
+def _line(run: Run, loss: float, done: float, plan: LanguagePlan) -> str:
+    left_min = run.elapsed_s * (1 / done - 1) / 60 if done else plan.budget_s / 60
+    return f"step {run.step}, loss {loss:.3f}, {run.step * plan.batch * plan.world} texts in {run.elapsed_s:.0f} s, {left_min:.0f} min left"
+
+
+def share_done(stage: str, step: int, elapsed_s: float, plan: LanguagePlan) -> float:
+    """How far a stage is, 0..1, by steps or by time."""
+    distil = stage == STAGES[-1]
     budget_s = plan.budget_s * (plan.distil_share if distil else 1 - plan.distil_share)
-    return max(run.step / (plan.distil_steps if distil else plan.steps), run.elapsed_s / budget_s)
+    return max(step / (plan.distil_steps if distil else plan.steps), elapsed_s / budget_s)
 
 
-def agreed(value: float) -> float:
-    """Process 0's value, so that all processes decide alike."""
-    told = torch.tensor([value], dtype=torch.float64)
+def agreed(*values: float) -> tuple[float, ...]:
+    """Process 0's values, so that all processes decide alike."""
+    told = torch.tensor(values, dtype=torch.float64)
     dist.broadcast(told, 0)
-    return float(told)
+    return tuple(told.tolist())
 
 
 def _train_step(rank: int, run: Run, texts: Texts, plan: LanguagePlan, done: float) -> float:
     """One optimizer step; returns this process's loss. The batch depends on seed, stage, step and process alone."""
     model, distil = run.model.train(), run.stage == "mtp"
-    batch = texts.batch(np.random.default_rng((plan.seed, int(distil), run.step, rank)), plan.batch)
+    batch = texts.batch((plan.seed, int(distil)), run.step, plan.batch, rank, plan.world)
     for group in run.optimizer.param_groups:
-        group["lr"] = learning_rate(plan.rate, run.step, done)
+        group["lr"] = plan.rate_at(run.step, done)
     run.optimizer.zero_grad()
     with torch.autocast("cpu", torch.bfloat16, enabled=plan.bf16):
-        loss = distil_loss(model, batch, plan) if distil else joint_loss(model, batch, plan, done)
+        depth = plan.distil_depth if distil else plan.depth_at(run.step, done)
+        loss = distil_loss(model, batch, depth) if distil else joint_loss(model, batch, depth, plan.mtp_weight)
     loss.backward()  # type: ignore[no-untyped-call]  # torch leaves backward unannotated
     average_gradients(model, stop=False)
     torch.nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], 1.0)
@@ -166,29 +197,6 @@ def _train_step(rank: int, run: Run, texts: Texts, plan: LanguagePlan, done: flo
     if not distil:
         balance(model, plan.balance_rate)
     return float(loss.detach())
-
-
-def joint_loss(model: Model, batch: Batch, plan: LanguagePlan, done: float) -> Tensor:
-    """Next-token loss and the mean loss of the recursive drafts."""
-    loss, hidden = main_loss(model, batch)
-    depth = plan.mtp_depth if done >= plan.deep_from else 1
-    drafts = mtp_losses(model, hidden, batch.ids, batch.ids, batch.weights, depth)
-    return loss + plan.mtp_weight * torch.stack(drafts).mean()
-
-
-def distil_loss(model: Model, batch: Batch, plan: LanguagePlan) -> Tensor:
-    """Mean loss of deep drafts against what the main model itself would say."""
-    with torch.no_grad():
-        _, hidden = main_loss(model, batch)
-        chosen = model.logits(hidden).argmax(dim=-1)  # (B, T), of the token after each place
-    targets = torch.cat([batch.ids[:, :1], chosen[:, :-1]], dim=1)  # (B, T)
-    drafts = mtp_losses(model, hidden, batch.ids, targets, batch.weights.clamp(max=1.0), plan.distil_depth)
-    return torch.stack(drafts).mean()
-
-
-def learning_rate(peak: float, step: int, done: float) -> float:
-    """A short warm-up, then a cosine down to a fiftieth of the peak."""
-    return peak * min(1.0, (step + 1) / 100) * (0.02 + 0.98 * 0.5 * (1 + float(np.cos(np.pi * min(1.0, done)))))
 
 
 def balance(model: Model, rate: float) -> None:
@@ -213,27 +221,9 @@ def _optimizer(model: Model, stage: str, plan: LanguagePlan) -> AdamW:
     return AdamW(groups, lr=plan.rate, betas=(0.9, 0.95), fused=True)
 
 
-def _next_stage(run: Run, plan: LanguagePlan) -> Run:
-    stage = STAGES[STAGES.index(run.stage) + 1]
-    return Run(run.model, _optimizer(run.model, stage, plan), stage)
-
-
-def _record(run: Run, held_out: Texts, out_dir: Path, plan: LanguagePlan, losses: list[float]) -> None:
-    """Append held-out figures of this moment to the log, and save the state."""
-    batch = held_out.of(range(len(held_out)), np.random.default_rng(plan.seed))
-    figures = agreement(run.model.eval(), batch, plan.distil_depth)
-    figures["train_loss"] = float(np.mean(losses)) if losses else figures["loss"]
-    row: dict[str, Any] = {"stage": run.stage, "step": run.step, "elapsed_s": run.elapsed_s}
-    with (out_dir / "language.jsonl").open("a", encoding="utf-8") as log:
-        log.write(json.dumps({name: round(value, 5) if isinstance(value, float) else value for name, value in (row | figures).items()}) + "\n")
-    partial = out_dir / "language.pt.part"
-    torch.save({"model": run.model.state_dict(), "optimizer": run.optimizer.state_dict(), "figures": figures, **row}, partial)
-    partial.replace(out_dir / "language.pt")
-
-
 def _resume(out_dir: Path, model: Model, plan: LanguagePlan) -> Run:
     """The saved run, or a fresh one."""
-    path = out_dir / "language.pt"
+    path = out_dir / STATE
     if not path.exists():
         return Run(model, _optimizer(model, "language", plan))
     state = torch.load(path, weights_only=True)
@@ -241,3 +231,13 @@ def _resume(out_dir: Path, model: Model, plan: LanguagePlan) -> Run:
     optimizer = _optimizer(model, state["stage"], plan)
     optimizer.load_state_dict(state["optimizer"])
     return Run(model, optimizer, state["stage"], state["step"], state["elapsed_s"])
+
+
+def _log(out_dir: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out_dir / LOG).read_text(encoding="utf-8").splitlines()]
+
+
+def _in_a_row(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows whose time goes on through the stages."""
+    spent = {stage: max((row["elapsed_s"] for row in rows if row["stage"] == stage), default=0.0) for stage in STAGES}
+    return [row | {"elapsed_s": row["elapsed_s"] + (spent["language"] if row["stage"] == "mtp" else 0.0)} for row in rows]

@@ -55,6 +55,21 @@ def mtp_losses(model: Model, hidden: Tensor, ids: Tensor, targets: Tensor, weigh
     return losses
 
 
+def joint_loss(model: Model, batch: Batch, depth: int, mtp_weight: float) -> Tensor:
+    """Next-token loss and the mean loss of `depth` recursive drafts."""
+    loss, hidden = main_loss(model, batch)
+    return loss + mtp_weight * torch.stack(mtp_losses(model, hidden, batch.ids, batch.ids, batch.weights, depth)).mean()
+
+
+def distil_loss(model: Model, batch: Batch, depth: int) -> Tensor:
+    """Mean loss of deep drafts against what the main model itself would say; it learns nothing by it."""
+    with torch.no_grad():
+        hidden = model(batch.ids, batch.features)  # (B, T, hidden)
+        chosen = model.logits(hidden).argmax(dim=-1)  # (B, T), of the token after each place
+    targets = torch.cat([batch.ids[:, :1], chosen[:, :-1]], dim=1)  # (B, T)
+    return torch.stack(mtp_losses(model, hidden, batch.ids, targets, batch.weights.clamp(max=1.0), depth)).mean()
+
+
 def main_loss(model: Model, batch: Batch) -> tuple[Tensor, Tensor]:
     """Next-token loss, and the post-norm hidden states (B, T, hidden)."""
     hidden = model(batch.ids, batch.features)

@@ -43,7 +43,8 @@ def place(
     """A grid (Z, Y, X) around a point (x, y, z), off by up to half a voxel."""
     base = Grid.centered(shape, spacing_mm)
     shift = np.array(center_mm) + rng.uniform(-0.5, 0.5, 3) * np.array(spacing_mm[::-1])
-    return Grid(*((axis + np.float32(s)) for axis, s in zip((base.x_mm, base.y_mm, base.z_mm), shift, strict=True)))
+    x, y, z = ((axis + np.float32(s)).astype(np.float32) for axis, s in zip((base.x_mm, base.y_mm, base.z_mm), shift, strict=True))
+    return Grid(x, y, z)
 
 
 def parenchyma(hu: Array) -> NDArray[np.bool_]:

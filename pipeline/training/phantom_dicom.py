@@ -12,16 +12,17 @@ from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian
 
 from pipeline.training.phantom import Phantom, draw
-from pipeline.training.render import Grid, render
+from pipeline.training.render import Grid, grid_of, render
+from pipeline.training.scanners import TRAINED, Scanners
 
-SHAPE = (60, 192, 256)  # z, y, x
-SPACING_MM = (5.0, 1.5, 1.5)
 INTERCEPT_HU = -1024
 NAMES = UUID("5f9d52e0-6b1c-5d5e-9a77-0c8a3f4f6b10")
 PATIENT_NAME = "CESHI^TIMO=测试^体模"
 STUDY_DATE = "20260105"
 INDICATION = "咳嗽"
-SUPINE_AXIAL = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+AGENT = "碘海醇"
+# PatientPosition → along x a row runs, along y a column: the gantry's axes in the patient's (PS3.3 C.7.6.2.1.1)
+TURNS = {"HFS": (1, 1), "FFS": (-1, 1), "HFP": (-1, -1), "FFP": (1, -1)}
 CORONAL = [1.0, 0.0, 0.0, 0.0, 0.0, -1.0]
 
 
@@ -38,10 +39,10 @@ class _Place:
     thickness_mm: float
 
 
-def write_study(folder: Path, seed: int, *, localizer: bool = True) -> tuple[str, ...]:
+def write_study(folder: Path, seed: int, *, localizer: bool = True, scanners: Scanners = TRAINED) -> tuple[str, ...]:
     """Write the phantom of a seed into `folder`; returns every SOP Instance UID written. The same seed gives the same bytes."""
-    phantom = draw(seed)
-    grid = Grid.centered(SHAPE, SPACING_MM)
+    phantom = draw(seed, scanners)
+    grid = grid_of(phantom.scan)
     hu = render(phantom, grid)  # (Z, Y, X)
     folder.mkdir(parents=True, exist_ok=True)
     images = [_slice(phantom, grid, hu, index) for index in range(len(hu))]
@@ -59,16 +60,20 @@ def phantom_uid(seed: int, *parts: object) -> str:
 
 
 def _slice(phantom: Phantom, grid: Grid, hu: NDArray[np.float32], index: int) -> Dataset:
-    """Axial image `index` counted from the feet; instance numbers run from the head, as scanners count."""
-    position = (float(grid.x_mm[0]), float(grid.y_mm[0]), float(grid.z_mm[index]))
-    place = _Place("axial", len(hu) - index, ("ORIGINAL", "PRIMARY", "AXIAL"), position, SUPINE_AXIAL, SPACING_MM[1:], SPACING_MM[0])
-    return _image(phantom, place, hu[index])
+    """Axial image `index` counted from the feet, turned as the patient lies; instance numbers run from the head, as scanners count."""
+    along_x, along_y = TURNS[phantom.scan.position]
+    z_mm, y_mm, x_mm = phantom.scan.spacing_mm
+    position = (float(grid.x_mm[::along_x][0]), float(grid.y_mm[::along_y][0]), float(grid.z_mm[index]))
+    orientation = [float(along_x), 0.0, 0.0, 0.0, float(along_y), 0.0]
+    place = _Place("axial", len(hu) - index, ("ORIGINAL", "PRIMARY", "AXIAL"), position, orientation, (y_mm, x_mm), z_mm)
+    return _image(phantom, place, hu[index, ::along_y, ::along_x])
 
 
 def _localizer(phantom: Phantom, grid: Grid, hu: NDArray[np.float32]) -> Dataset:
     """The view from the front: something that choosing a series has to refuse."""
     position = (float(grid.x_mm[0]), 0.0, float(grid.z_mm[-1]))
-    place = _Place("localizer", 1, ("ORIGINAL", "PRIMARY", "LOCALIZER"), position, CORONAL, (SPACING_MM[0], SPACING_MM[2]), 300.0)
+    z_mm, _, x_mm = phantom.scan.spacing_mm
+    place = _Place("localizer", 1, ("ORIGINAL", "PRIMARY", "LOCALIZER"), position, CORONAL, (z_mm, x_mm), 300.0)
     return _image(phantom, place, hu.mean(axis=1)[::-1])
 
 
@@ -78,7 +83,7 @@ def _image(phantom: Phantom, place: _Place, hu: NDArray[np.float32]) -> Dataset:
     ds.SpecificCharacterSet = "ISO_IR 192"
     ds.SOPClassUID = CTImageStorage
     ds.SOPInstanceUID = phantom_uid(seed, place.series, place.number)
-    _patient_and_study(ds, seed)
+    _patient_and_study(ds, phantom)
     _acquisition(ds, phantom, place)
     _plane(ds, seed, place)
     _pixels(ds, hu)
@@ -89,7 +94,8 @@ def _image(phantom: Phantom, place: _Place, hu: NDArray[np.float32]) -> Dataset:
     return ds
 
 
-def _patient_and_study(ds: Dataset, seed: int) -> None:
+def _patient_and_study(ds: Dataset, phantom: Phantom) -> None:
+    seed = phantom.truth.seed
     ds.PatientName = PATIENT_NAME
     ds.PatientID = f"PHANTOM-{seed}"
     ds.PatientBirthDate = ""
@@ -100,8 +106,7 @@ def _patient_and_study(ds: Dataset, seed: int) -> None:
     ds.StudyDate = ds.SeriesDate = ds.ContentDate = ds.AcquisitionDate = STUDY_DATE
     ds.StudyTime = ds.SeriesTime = ds.ContentTime = ds.AcquisitionTime = "080000"
     ds.ReferringPhysicianName = ""
-    ds.StudyDescription = "胸部CT平扫"
-    ds.RequestedProcedureDescription = "胸部CT平扫"
+    ds.StudyDescription = ds.RequestedProcedureDescription = "胸部CT增强" if phantom.truth.contrast else "胸部CT平扫"
     ds.ReasonForTheRequestedProcedure = INDICATION
 
 
@@ -111,8 +116,10 @@ def _acquisition(ds: Dataset, phantom: Phantom, place: _Place) -> None:
     ds.Manufacturer = "ctreport phantom"
     ds.StationName = "PHANTOM"
     ds.BodyPartExamined = "CHEST"
-    ds.PatientPosition = "HFS"
-    ds.SeriesDescription = "定位像" if localizer else "胸部平扫 低剂量" if truth.low_dose else "胸部平扫"
+    ds.PatientPosition = phantom.scan.position
+    ds.SeriesDescription = "定位像" if localizer else ("胸部增强" if truth.contrast else "胸部平扫") + " 低剂量" * truth.low_dose
+    if truth.contrast and not localizer:
+        ds.ContrastBolusAgent = AGENT
     ds.SeriesNumber = 1 if localizer else 2
     ds.AcquisitionNumber = ds.SeriesNumber
     ds.ImageType = list(place.image_type)

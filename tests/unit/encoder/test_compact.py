@@ -14,14 +14,14 @@ from pipeline.encoder.prepare import preparing
 from pipeline.encoder.series import SeriesEncoder
 from pipeline.errors import ModelMissing, Unsupported
 from pipeline.evaluation.cases import mirrored, phantom_volume
-from pipeline.evaluation.quality import compact_encoder
+from pipeline.evaluation.encoding import compact_encoder
 from pipeline.imaging.volume import Volume
 from pipeline.model import Features
 from pipeline.settings import ImagingSettings
 from pipeline.training.phantom import Truth
 from pipeline.training.phantom_dicom import write_study
 
-SEED = 900_000  # one nodule of 22 mm on the right
+SEED = 900_216  # one nodule of 24 mm on the right
 
 
 def packaged() -> SeriesEncoder:

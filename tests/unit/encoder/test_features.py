@@ -18,7 +18,7 @@ FEATURES = Features(
     encoder="compact",
     version="v",
     preprocessing="p",
-    candidates=(Candidate(1, "结节", (-80.0, 1.5, 60.25), Side.RIGHT, "上叶", "磨玻璃", 12.3, 0.91, "2.25.1", 4),),
+    candidates=(Candidate(1, "结节", (-80.0, 1.5, 60.25), Side.RIGHT, "上叶", "磨玻璃", 12.3, 0.91, "2.25.1", 4, "毛刺", False, True),),
     effusion=(Side.LEFT,),
     flags=("第 3 层后间距 10.0 mm，疑缺 1 层",),
     source="d",
@@ -28,6 +28,9 @@ FEATURES = Features(
     denoised=True,
     key_slices=(("2.25.1", 1), ("2.25.7", 3)),
     frame=Frame((-140.5, -90.0, -250.0, 150.0, 95.25, 10.0), 3.5, 1.0, 1.25),
+    emphysema=(Side.LEFT, Side.RIGHT),
+    fibrosis=(),
+    ood=3.25,
 )
 
 
@@ -50,7 +53,8 @@ def test_one_wrong_bit_is_noticed(tmp_path: Path, place: int) -> None:
 
 
 def test_what_nobody_looked_at_stays_unknown(tmp_path: Path) -> None:
-    unknown = replace(FEATURES, effusion=None, contrast=None, noise_hu=None, candidates=(replace(FEATURES.candidates[0], lobe=None, density=None),))
+    unseen = replace(FEATURES.candidates[0], lobe=None, density=None, margin=None, calcified=None, retraction=None)
+    unknown = replace(FEATURES, effusion=None, contrast=None, noise_hu=None, candidates=(unseen,), emphysema=None, fibrosis=None, ood=None)
     save_features(tmp_path / "f.safetensors", unknown)
     assert replace(load_features(tmp_path / "f.safetensors"), array=FEATURES.array) == unknown
 

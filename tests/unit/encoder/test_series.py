@@ -32,7 +32,7 @@ class Counting:
 @pytest.fixture(scope="module")
 def chest(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("chest") / "study"
-    write_study(folder, 7, localizer=False)
+    write_study(folder, 17, localizer=False)
     return sorted(folder.glob("*.dcm"))
 
 

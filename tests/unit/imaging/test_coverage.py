@@ -17,7 +17,7 @@ def shown(volume: Volume) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def whole() -> Volume:
-    return chest(1)[0]
+    return chest()[0]
 
 
 def test_a_chest_shows_lungs_mediastinum_heart_and_what_lies_below(whole: Volume) -> None:
@@ -43,21 +43,21 @@ def test_a_scan_that_starts_at_the_apices_shows_no_thyroid(whole: Volume) -> Non
 
 
 def test_a_scan_that_goes_well_above_the_apices_shows_the_neck() -> None:
-    volume, grid = chest(1, (5.0, 3.0, 3.0))
+    volume, grid = chest(spacing_mm=(5.0, 3.0, 3.0))
     z = places(grid)[2]
     lower = with_values(volume, (z > 60) & (volume.hu < -200) & (np.hypot(places(grid)[0] / 150, places(grid)[1] / 95) < 1), 40.0)
     assert {"甲状腺", "颈部"} <= set(shown(lower))
 
 
 def test_fluid_under_a_lung_is_no_liver(whole: Volume) -> None:
-    _, grid = chest(1)
+    _, grid = chest()
     x, y, z = places(grid)
     only_fluid = with_values(whole, (z < -50) & (np.hypot(x / 140, y / 95) < 1), 8.0)
     assert not {"肝", "脾"} & set(shown(only_fluid))
 
 
 def test_one_opaque_lung_hides_nothing_of_the_other_side(whole: Volume) -> None:
-    _, grid = chest(1)
+    _, grid = chest()
     assert {"肺", "肝"} <= set(shown(with_fluid_for_a_lung(whole, grid, 1)))
 
 

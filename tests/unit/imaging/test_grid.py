@@ -17,7 +17,7 @@ PLACES = st.lists(st.floats(0.1, 20, allow_subnormal=False), min_size=1, max_siz
 
 @pytest.fixture(scope="module")
 def volume() -> Volume:
-    return chest(1, (5.0, 3.0, 3.0))[0]
+    return chest(spacing_mm=(5.0, 3.0, 3.0))[0]
 
 
 def axis_places(volume: Volume, step_mm: float) -> list[np.ndarray]:

@@ -7,10 +7,10 @@ import pytest
 from PIL import Image, ImageDraw
 
 from pipeline.imaging import marks
-from pipeline.imaging.keyimages import BAR_PX, COLOURS, COLUMNS, REGION_COLOUR, TILE_PX, Chest, contact_sheet, picture, slice_page
+from pipeline.imaging.keyimages import BAR_PX, COLOURS, COLUMNS, REGION_COLOUR, TILE_PX, Chest, contact_sheet, labels, picture, slice_page
 from pipeline.imaging.lungs import lungs_of
 from pipeline.imaging.marks import CHINESE_FONTS, font, side_mark
-from pipeline.imaging.regions import candidate_regions
+from pipeline.imaging.regions import Region, candidate_regions
 from pipeline.imaging.windows import LUNG, MEDIASTINUM
 from pipeline.model import Side
 from tests.chests import chest
@@ -21,7 +21,7 @@ WIDTH = 330
 
 @pytest.fixture(scope="module")
 def shown() -> Chest:
-    volume, _ = chest(900_002)
+    volume, _ = chest(900_216)
     lungs = lungs_of(volume)
     assert lungs is not None
     return Chest(volume, lungs, candidate_regions(volume, lungs, 3))
@@ -62,7 +62,7 @@ WAYS = {
 
 @pytest.mark.parametrize("axes", WAYS.values(), ids=WAYS)
 def test_outlines_lie_around_the_lungs_however_the_slices_lie(axes: list[list[float]]) -> None:
-    volume = replace(chest(900_002)[0], axes=np.array(axes, dtype=np.float64))
+    volume = replace(chest(900_216)[0], axes=np.array(axes, dtype=np.float64))
     lungs = lungs_of(volume)
     assert lungs is not None
     drawn = Chest(volume, lungs, ())
@@ -130,3 +130,17 @@ def test_words_fall_back_to_latin_where_no_font_has_chinese(monkeypatch: pytest.
     assert not font(13)[1]
     font.cache_clear()
     assert len(set(CHINESE_FONTS)) == len(CHINESE_FONTS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "chinese", "plain"),
+    [
+        ("结节", "2 结节 9 mm", "2 nodule 9 mm"),
+        ("淋巴结", "2 淋巴结 9 mm", "2 node 9 mm"),
+        ("血管瘤", "2 血管瘤 9 mm", "2 haemangioma 9 mm"),
+        ("?", "2 ? 9 mm", "2 9 mm"),
+    ],
+)
+def test_a_frame_is_labelled_with_number_kind_and_size(kind: str, chinese: str, plain: str) -> None:
+    region = Region((0.0, 0.0, 0.0), (8.0, 9.2, 7.0), 0.5, kind)
+    assert labels(2, region) == (chinese, plain)

@@ -10,7 +10,7 @@ from pipeline.imaging.regions import NODULE, Region
 from pipeline.imaging.volume import Volume
 from tests.chests import chest
 
-VOLUME = chest(1)[0]
+VOLUME = chest()[0]
 TOTAL = len(VOLUME.hu)
 LUNGS = lungs_of(VOLUME)
 assert LUNGS is not None

@@ -8,7 +8,8 @@ from pydicom import DataElement, Dataset, dcmread
 
 from pipeline.errors import PipelineError, UnreadableDicom, Unsupported
 from pipeline.imaging.volume import AIR_HU, Volume, read_volume
-from pipeline.training.phantom_dicom import SHAPE, SPACING_MM, write_study
+from pipeline.training.phantom import draw
+from pipeline.training.phantom_dicom import write_study
 
 VR = {
     "InstanceNumber": "IS",
@@ -20,12 +21,14 @@ VR = {
     "PixelPaddingValue": "US",
 }
 
+SEED = 17  # supine, head first, 5 mm
+
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Files of a phantom's axial series."""
     folder = tmp_path_factory.mktemp("phantom")
-    write_study(folder, 7, localizer=False)
+    write_study(folder, SEED, localizer=False)
     return sorted(folder.glob("*.dcm"))
 
 
@@ -48,9 +51,9 @@ def edited(paths: list[Path], folder: Path, **values: object) -> list[Path]:
 
 def test_a_phantom_is_read_with_its_geometry(study: list[Path]) -> None:
     volume = read_volume(study)
-    assert volume.hu.shape == SHAPE
+    assert volume.hu.shape == draw(SEED).scan.shape
     assert volume.hu.dtype == np.int16
-    assert volume.spacing_mm == pytest.approx(SPACING_MM)
+    assert volume.spacing_mm == pytest.approx(draw(SEED).scan.spacing_mm)
     assert volume.acquisition.thickness_mm == 5.0
     assert volume.flags == ()
 
@@ -141,9 +144,10 @@ def test_a_sheared_stack_is_put_straight_or_refused_as_the_site_says(study: list
     assert leaning.flags == ("层面相对堆叠方向倾斜 14.0°（机架倾斜），已在层面内移位重采样为直角网格",)
     assert leaning.hu.shape[1] > straight.hu.shape[1]
     np.testing.assert_allclose(leaning.axes @ leaning.axes.T, np.eye(3), atol=1e-9)
+    step_mm = draw(SEED).scan.spacing_mm[1]
     for z in (0, 31, 59):  # a pixel of a slice lies where its header puts it
         ds = dcmread(tilted[[str(dcmread(p).SOPInstanceUID) for p in tilted].index(leaning.sop_uids[z])])
-        point = np.array([float(v) for v in ds.ImagePositionPatient]) + 90 * 1.5 * np.array([0, 0.9703, -0.2419]) + 100 * 1.5 * np.array([1.0, 0, 0])
+        point = np.array([float(v) for v in ds.ImagePositionPatient]) + step_mm * np.array([100.0, 90 * 0.9703, -90 * 0.2419])
         found = leaning.to_index(point)
         assert found[0] == pytest.approx(z, abs=2e-3)
         low = int(found[1])

@@ -3,13 +3,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydicom import dcmread
 
+from pipeline.evaluation.cases import phantom_volume
+from pipeline.imaging.canonical import canonical
+from pipeline.imaging.volume import read_volume
 from pipeline.training.phantom import Truth, draw
-from pipeline.training.phantom_dicom import SHAPE, phantom_uid, write_study
+from pipeline.training.phantom_dicom import phantom_uid, write_study
+from pipeline.training.scanners import TRAINED
 
-SEED = 5
+SEED = 17  # supine, head first
+ROWS = {"HFS": [1, 0, 0, 0, 1, 0], "FFS": [-1, 0, 0, 0, 1, 0], "HFP": [-1, 0, 0, 0, -1, 0]}
+SEEDS = {"HFS": SEED, "FFS": 10, "HFP": 9}
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +29,7 @@ def test_every_uid_written_is_returned_for_the_ledger(written: tuple[Path, tuple
     folder, uids = written
     found = [str(dcmread(path, stop_before_pixels=True).SOPInstanceUID) for path in folder.glob("*.dcm")]
     assert sorted(found) == sorted(uids)
-    assert len(set(uids)) == SHAPE[0] + 1
+    assert len(set(uids)) == draw(SEED).scan.shape[0] + 1
 
 
 def test_the_study_has_an_axial_series_and_a_localizer(written: tuple[Path, tuple[str, ...]]) -> None:
@@ -57,3 +64,31 @@ def test_uids_are_valid_and_differ_between_seeds() -> None:
     assert uid.startswith("2.25.")
     assert len(uid) <= 64
     assert uid != phantom_uid(2, "axial", 3)
+
+
+@pytest.mark.parametrize("position", SEEDS)
+def test_reading_the_files_gives_the_same_patient_however_he_lies(position: str, tmp_path: Path) -> None:
+    seed = SEEDS[position]
+    write_study(tmp_path, seed, localizer=False)
+    paths = sorted(tmp_path.glob("*.dcm"))
+    one = dcmread(paths[0], stop_before_pixels=True)
+    assert one.PatientPosition == position == draw(seed).scan.position
+    assert [float(value) for value in one.ImageOrientationPatient] == ROWS[position]
+    read, (made, truth) = read_volume(paths), phantom_volume(seed, TRAINED)
+    np.testing.assert_array_equal(read.hu, made.hu)
+    np.testing.assert_allclose(read.origin_mm, made.origin_mm, atol=1e-3)
+    np.testing.assert_array_equal(read.axes, made.axes)
+    assert (read.sop_uids, read.acquisition, read.spacing_mm) == (made.sop_uids, made.acquisition, made.spacing_mm)
+    for lesion in truth.lesions:
+        z, y, x = np.rint(read.to_index(np.array(lesion.center_mm))).astype(int)
+        assert read.hu[z, y, x] > -700
+    assert np.abs(canonical(read).center_mm[:2]).max() < 12
+
+
+def test_contrast_medium_is_named_where_it_was_given_and_only_there(written: tuple[Path, tuple[str, ...]], tmp_path: Path) -> None:
+    given = next(seed for seed in range(50) if draw(seed).truth.contrast)
+    write_study(tmp_path, given)
+    series, localizer = dcmread(tmp_path / "2-0001.dcm"), dcmread(tmp_path / "1-0001.dcm")
+    assert (series.ContrastBolusAgent, series.StudyDescription) == ("碘海醇", "胸部CT增强")
+    assert "ContrastBolusAgent" not in localizer
+    assert "ContrastBolusAgent" not in dcmread(written[0] / "2-0001.dcm")

@@ -41,6 +41,14 @@ def test_a_real_study_is_generated_under_the_demo_watermark_and_the_same_with_an
     assert int(str(drafted["verify_count"])) < int(str(plain["verify_count"]))
 
 
+def test_branches_are_searched_under_the_same_watermark_and_their_score_is_shown(test_data: Path) -> None:
+    found = generated("--study", str(test_data / "chest_lidc_0314"), "--beams", "2")
+    assert str(found["watermark"]).startswith(DEMO_WATERMARK)
+    assert found["beams"] == 2
+    assert float(str(found["score"])) <= 0
+    assert 0 < int(str(found["verify_count"])) < int(str(found["tokens"]))
+
+
 def test_a_real_study_is_refused_at_a_site(test_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CTREPORT_MODE", "site")
     settings.cache_clear()

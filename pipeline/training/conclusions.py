@@ -1,0 +1,111 @@
+"""From what a report states to its impression, numbered by importance, and to its advice; both follow from the findings alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pipeline.training.phrases import (
+    ADVICE,
+    ADVICE_DIFFUSE,
+    ADVICE_EFFUSION,
+    ADVICE_LIVER,
+    ADVICE_NODE,
+    ADVICE_OF,
+    CALCIUM,
+    CONCLUDED_CONSOLIDATION,
+    CONCLUDED_NODULE,
+    CONCLUDED_SUSPECT,
+    CONCLUDED_WITH,
+    IMPRESSION_EFFUSION,
+    IMPRESSION_EMPHYSEMA,
+    IMPRESSION_FIBROSIS,
+    IMPRESSION_LIVER,
+    IMPRESSION_NODE,
+    NORMAL_IMPRESSION,
+    SIZE,
+    SIZES_JOINED,
+)
+from pipeline.training.reasons import Reason
+from pipeline.training.scene import NOWHERE, Said, SaidLiver, SaidNode, Scene
+
+SUSPECT, INFLAMED, SOON = 5, 4, 3
+# where findings stand among lesions, whose rank is their urgency
+RANK_NODE, RANK_EFFUSION, RANK_FIBROSIS, RANK_EMPHYSEMA = 3.5, 2.5, 1.5, 1.4
+RANK_LIVER = {"低密度灶": 2.2, "血管瘤": 0.6, "囊肿": 0.5}
+
+
+def urgency_of(lesion: Said) -> int:
+    """How soon one lesion is looked at again: index into ADVICE, from its density, its size and what speaks for malignancy."""
+    if lesion.consolidated:
+        return INFLAMED
+    if lesion.calcified and not lesion.signs:
+        return 0
+    if lesion.density == "磨玻璃":
+        usual = 2 if lesion.size_mm >= 6 else 1
+        return SOON if lesion.signs and usual == 2 else usual
+    if lesion.signs and lesion.size_mm >= 8:
+        return SUSPECT
+    if lesion.density == "部分实性":
+        return SOON if lesion.size_mm >= 6 else 1
+    return 1 if lesion.size_mm < 6 else 2 if lesion.size_mm < 9 else SOON
+
+
+def most_urgent(scene: Scene) -> int:
+    """Of all lesions; 0 where there is none."""
+    return max(map(urgency_of, scene.lesions), default=0)
+
+
+def impression(scene: Scene) -> str:
+    """The numbered conclusions of radiology, the most important first; the order of the list among equals."""
+    ranked: list[tuple[float, str]] = [(urgency_of(lesion), concluded(lesion, scene.reason)) for lesion in scene.lesions]
+    ranked += others(scene)
+    return numbered(ranked, NORMAL_IMPRESSION[scene.contrast][scene.reason])
+
+
+def concluded(lesion: Said, reason: Reason) -> str:
+    """One lesion as radiology concludes on it."""
+    place = {"lung": lesion.lung, "lobe": lesion.lobe, "size": lesion.size_mm}
+    if lesion.consolidated:
+        return CONCLUDED_CONSOLIDATION.format(**place)
+    besides = [*lesion.signs, *([CALCIUM] if lesion.calcified else [])]
+    told = CONCLUDED_WITH.format(signs=" 、 ".join(besides)) if besides else ""
+    doubt = CONCLUDED_SUSPECT if urgency_of(lesion) == SUSPECT else ""
+    return CONCLUDED_NODULE[reason].format(**place, density=lesion.density, told=f"{told}{doubt}")
+
+
+def others(scene: Scene) -> Iterator[tuple[float, str]]:
+    """Rank and sentence of everything that is no lung lesion."""
+    if scene.nodes:
+        yield RANK_NODE, IMPRESSION_NODE.format(sizes=_sizes(scene.nodes))
+    if scene.effusion != NOWHERE:
+        yield RANK_EFFUSION, IMPRESSION_EFFUSION.format(side=scene.effusion)
+    if scene.fibrosis != NOWHERE:
+        yield RANK_FIBROSIS, IMPRESSION_FIBROSIS[scene.fibrosis]
+    if scene.emphysema != NOWHERE:
+        yield RANK_EMPHYSEMA, IMPRESSION_EMPHYSEMA[scene.emphysema]
+    for kind in dict.fromkeys(lesion.kind for lesion in scene.liver):
+        alike = [lesion for lesion in scene.liver if lesion.kind == kind]
+        yield RANK_LIVER[kind], IMPRESSION_LIVER[kind].format(sizes=_sizes(alike))
+
+
+def _sizes(alike: Iterable[SaidNode | SaidLiver]) -> str:
+    """20 mm 及 15 mm."""
+    return SIZES_JOINED.join(SIZE.format(size=one.size_mm) for one in alike)
+
+
+def numbered(ranked: Iterable[tuple[float, str]], normal: str) -> str:
+    """Sentences from the highest rank down, each behind its number; the normal one where there is none."""
+    lines = [line for _, line in sorted(ranked, key=lambda one: -one[0])] or [normal]
+    return " ".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
+
+
+def advice(scene: Scene) -> str:
+    """What is to be done, the most urgent first."""
+    urgency = most_urgent(scene)
+    lines = [ADVICE[urgency]] if scene.lesions or scene.clear else []
+    lines += [ADVICE_NODE] if scene.nodes and urgency != SUSPECT else []
+    lines += [ADVICE_EFFUSION] if scene.effusion != NOWHERE else []
+    lines += [ADVICE_DIFFUSE] if {scene.emphysema, scene.fibrosis} != {NOWHERE} else []
+    lines += dict.fromkeys(ADVICE_LIVER[lesion.kind] for lesion in scene.liver)
+    lines += [ADVICE_OF[scene.reason]] if not scene.clear and scene.reason in ADVICE_OF else []
+    return " ".join(lines)
