@@ -16,6 +16,7 @@ FLOOR = 0.5  # drafts are shortened until this share of them can be expected to 
 RECOVERED = 0.6  # the sentence about it may come again once the share was this high
 RECENT = 0.9  # a block's weight in the share that was accepted of late, after each later block
 ENOUGH = 12.0  # weighted drafts before that share says anything
+NEAR = 4  # positions that the share is of: a long draft is a gamble that costs little, its far end says nothing of the MTP layer
 PROBE_STEPS = 16  # every so many steps one draft more is tried, so that a shortened section can recover
 
 
@@ -39,7 +40,7 @@ class Seen:
         for place in range(min(drafted, accepted + 1)):
             self.drafted[place] = self.drafted[place] * MEMORY + 1.0
             self.accepted[place] = self.accepted[place] * MEMORY + (place < accepted)
-        self.recent = (self.recent[0] * RECENT + drafted, self.recent[1] * RECENT + accepted)
+        self.recent = (self.recent[0] * RECENT + min(drafted, NEAR), self.recent[1] * RECENT + min(accepted, NEAR))
 
     @property
     def share(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -149,7 +150,7 @@ def _above_dome(lung: Lung, x: float, y: float, z: float, reach: float) -> bool:
     step = 0.5
     slope_x = float(lung.floor_mm(x + step, y) - lung.floor_mm(x - step, y)) / (2 * step)
     slope_y = float(lung.floor_mm(x, y + step) - lung.floor_mm(x, y - step)) / (2 * step)
-    return bool(z - float(lung.floor_mm(x, y)) > reach * np.sqrt(1 + slope_x**2 + slope_y**2))
+    return z - float(lung.floor_mm(x, y)) > reach * math.sqrt(1 + slope_x**2 + slope_y**2)
 
 
 def _inside_wall(anatomy: Anatomy, x: float, y: float, reach: float) -> bool:

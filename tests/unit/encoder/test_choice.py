@@ -34,7 +34,7 @@ def test_the_named_network_is_loaded_from_the_named_folder(tmp_path: Path, name:
 
 def test_the_packaged_encoder_is_the_default() -> None:
     made = network(EncoderSettings(name="compact", weights=None))
-    assert (made.name, made.dim, made.phantom_only) == ("compact", 128, True)
+    assert (made.name, made.dim, made.phantom_only) == ("compact", 160, True)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

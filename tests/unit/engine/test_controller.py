@@ -118,6 +118,11 @@ def test_refused_drafts_are_shortened_to_none_and_said_once() -> None:
     assert controller.choose(FINDINGS).length == 0
 
 
+def test_the_far_end_of_long_drafts_is_no_reason_to_warn() -> None:
+    controller = Controller(FLAT)
+    assert [controller.observe(FINDINGS, 16, 4) for _ in range(60)] == [None] * 60
+
+
 def test_a_shortened_section_is_probed_and_recovers() -> None:
     controller = Controller(FLAT)
     for _ in range(60):
