@@ -29,6 +29,7 @@ lint: $(VENV)/.dev ## ruff, mypy strict, import-linter
 bench: $(VENV)/.dev ## measure us beside others on this machine (SHORT=1: five minutes)
 	$(BIN)/ctreport bench receive $(if $(SHORT),--short)
 	$(BIN)/ctreport bench volume $(if $(SHORT),--short)
+	$(BIN)/ctreport bench decode $(if $(SHORT),--short)
 
 $(VENV)/.run: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=python3.x")'
