@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pipeline.checking import Hit
 from pipeline.model import Finding, Severity
 from pipeline.rules.analysis import ADVICE, IMPRESSION, Analysis
-from pipeline.rules.listed import LUNG, REGION_OF, Pair, has_list, name, paired, region
+from pipeline.rules.listed import KINDS, LUNG, REGION_OF, Pair, has_list, name, paired, region
 from pipeline.rules.mentions import Location
 from pipeline.rules.said import Stated, clause_at, past, said
 from pipeline.rules.spans import Span, any_overlap, quotations
@@ -26,13 +26,19 @@ def agree(analysis: Analysis) -> tuple[Hit, ...]:
     known = paired(analysis, [one for one in said(analysis).impression if region(one, analysis.lexicon) == LUNG])
     hits = [hit for pair in known.pairs for hit in _differences(pair)]
     hits += [hit for one in dict.fromkeys(pair.stated for pair in known.pairs) for hit in _too_wide(one, known.pairs)]
-    hits += [_hit(Severity.FLAG, one, "病灶列表中没有对应的病灶，请核对") for one in known.unlisted if one.certain and one.sides]
+    hits += [_hit(Severity.FLAG, one, _unlisted(one, analysis.report.findings)) for one in known.unlisted if one.certain and one.sides]
     return tuple(sorted(hits, key=lambda hit: (hit.start, hit.message)))
 
 
 def _differences(pair: Pair) -> Iterator[Hit]:
     if pair.stated.sides and pair.finding.side[:1] not in pair.stated.sides:
         yield _hit(Severity.BLOCK, pair.stated, f"病灶列表写{name(pair.finding)}，请核对侧别")
+
+
+def _unlisted(one: Stated, findings: tuple[Finding, ...]) -> str:
+    """One too many; of the side it may be, where lesions of its kind are listed on the other one only."""
+    lie = {finding.side[:1] for finding in findings if REGION_OF.get(finding.kind) == LUNG and KINDS[finding.kind] in one.groups}
+    return "病灶列表中没有对应的病灶，请核对" if not lie or one.sides & lie else "病灶列表中该侧没有这样的病灶，请核对侧别"
 
 
 def _too_wide(one: Stated, pairs: tuple[Pair, ...]) -> Iterator[Hit]:

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.model import Report
-from pipeline.training.truth import SIDED, Truth
+from pipeline.model import Report, Side
+from pipeline.training.truth import SIDED, Lesion, Truth
 from tests.unit.rules.reports import EITHER, OTHER, case, case_of, drawn
 
 SEEDS = range(40)
@@ -96,3 +96,19 @@ def test_of_many_reports_no_exchanged_side_goes_unflagged() -> None:
             unflagged += [] if one.checked(report).hits else [(seed, what)]
     assert tried > 5000
     assert unflagged == []
+
+
+def _lesion(kind: str, side: Side, density: str, size_mm: float, margin: str) -> Lesion:
+    return Lesion(kind, side, "上叶", density, size_mm, (-70.0 if side is Side.RIGHT else 70.0, 0.0, 50.0), margin)
+
+
+@pytest.mark.parametrize("third", [(), (_lesion("结节", Side.RIGHT, "磨玻璃", 18.0, "光滑"),)], ids=["two", "three"])
+def test_lesions_that_change_places_in_the_impression_are_a_matter_of_sides(third: tuple[Lesion, ...]) -> None:
+    """Each side and each size stands in the list, only not together."""
+    pair = (_lesion("实变", Side.RIGHT, "实性", 41.0, "模糊"), _lesion("结节", Side.LEFT, "部分实性", 22.0, "光滑"))
+    one = case_of(Truth((*pair, *third), frozenset(), False, 1, 120.0, 100.0, "B30f"))
+    first, second, *rest = one.report.impression.split("。")
+    exchanged = "。".join([*(item.translate(str.maketrans("左右", "右左")) for item in (first, second)), *rest])
+    assert exchanged != one.report.impression
+    messages = [hit.message for hit in one.checked(with_text(one.report, "impression", exchanged)).hits]
+    assert any(message.endswith("请核对侧别") for message in messages), messages
