@@ -31,6 +31,7 @@ FIRST_SEED = 10_000_000  # training seeds start here; evaluation uses others
 REMEMBERED = 256  # phantoms that are shown again, mirrored
 AVERAGE = 0.998  # of the weights that are kept: a running mean
 LOG_EVERY, SAVE_EVERY = 20, 200
+ENDED = 0.98  # of the budget: all stop with the first process that has spent its own, the others a little before
 STATE = "vision.pt"
 
 
@@ -54,7 +55,7 @@ def train_vision(out: Path, *, budget_s: float, seed: int, world: int = 1, leg_s
     saved = torch.load(out / STATE, weights_only=True)
     net = CompactNet()
     net.load_state_dict(saved["mean"])
-    return net.eval(), int(saved["step"]), float(saved["spent"]) >= budget_s
+    return net.eval(), int(saved["step"]), float(saved["spent"]) >= ENDED * budget_s
 
 
 def _train_rank(rank: int, out: Path, budget_s: float, seed: int, leg_s: float) -> None:
@@ -64,7 +65,7 @@ def _train_rank(rank: int, out: Path, budget_s: float, seed: int, leg_s: float) 
     began, before = time.process_time(), run.spent_s
     first = FIRST_SEED + (seed * 8 + rank) * 1_000_000
     with Bar("encoder", shown=rank == 0) as bar, (out / f"vision-{rank}.jsonl").open("a", encoding="utf-8") as log_file:
-        stop = run.spent_s >= budget_s
+        stop = run.spent_s >= ENDED * budget_s
         while not stop:
             over = run.spent_s >= budget_s or run.spent_s - before >= leg_s
             parts, stop = _step(run, _batch(run, first + run.step), min(1.0, run.spent_s / budget_s), over)
