@@ -22,6 +22,7 @@ from torch import Tensor
 
 from pipeline.encoder.looks import Looks, looks_into
 from pipeline.encoder.net import FINE, FINE_MM, KINDS, SIZES, SPREAD, CompactNet, crops_at, peaks, places
+from pipeline.encoder.outlying import FILE as OUTLYING_FILE
 from pipeline.encoder.outlying import Outlying
 from pipeline.encoder.prepare import Prepared
 from pipeline.errors import ModelMissing
@@ -89,7 +90,7 @@ class CompactEncoder:
                 f"the encoder's weights in '{folder}' are not those of its card (sha256 {digest[:12]}…, card {str(card['sha256'])[:12]}…): a copy "
                 "was cut short or changed; copy the folder again, or unset CTREPORT_ENCODER_WEIGHTS for the packaged ones"
             )
-        return cls(net, card, digest[:16], Outlying.load(folder))
+        return cls(net, card, _version(weights, folder / OUTLYING_FILE), Outlying.load(folder))
 
     def encode_prepared(self, studies: Sequence[Prepared]) -> list[Features]:
         """One study after the other: a batch gains nothing on a CPU, and each gives the same bytes in any company."""
@@ -144,6 +145,11 @@ class CompactEncoder:
         """(64,) how a volume on the canonical grid looks to the proposer as a whole."""
         with torch.inference_mode():
             return pooled_level(self._net.proposer(windowed(chest.hu)[None])[3][0])
+
+
+def _version(*files: Path) -> str:
+    """Changes with any of the files: features hold the distance as well as what the networks say."""
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files if file.is_file())).hexdigest()[:16]
 
 
 def windowed(hu: NDArray[np.float32]) -> Tensor:

@@ -86,15 +86,7 @@ def prepare(paths: Sequence[Path], how: Preparing) -> Prepared:
 
 def prepare_volume(read: Volume, how: Preparing) -> Prepared:
     """Prepare a volume that has been read already. Raises Unsupported where it is not axial or holds no lungs."""
-    volume = upright(read)
-    lungs = lungs_of(volume)
-    if lungs is None:
-        raise Unsupported(NO_LUNGS)
-    noise = noise_hu(volume)
-    denoiser = _denoiser(how, noise, volume)
-    seen = volume if denoiser is None else denoiser.apply(volume, lungs)
-    denoised = seen is not volume  # a volume without any noise comes back as it is
-    volume = seen
+    volume, lungs, noise, denoised = cleaned(read, how)
     regions = candidate_regions(volume, lungs, REGIONS)
     return Prepared(
         volume=volume,
@@ -106,6 +98,21 @@ def prepare_volume(read: Volume, how: Preparing) -> Prepared:
         denoised=denoised,
         flags=(*volume.flags, *lungs.flags, *_side_flags(how, volume, lungs)),
     )
+
+
+def cleaned(read: Volume, how: Preparing) -> tuple[Volume, Lungs, float, bool]:
+    """The volume upright and, where its noise asks for it, denoised; its lungs; the noise in HU before; whether it was denoised.
+
+    Raises Unsupported.
+    """
+    volume = upright(read)
+    lungs = lungs_of(volume)
+    if lungs is None:
+        raise Unsupported(NO_LUNGS)
+    noise = noise_hu(volume)
+    denoiser = _denoiser(how, noise, volume)
+    seen = volume if denoiser is None else denoiser.apply(volume, lungs)
+    return seen, lungs, noise, seen is not volume  # a volume without any noise comes back as it is
 
 
 def _denoiser(how: Preparing, noise: float, volume: Volume) -> Denoiser | None:

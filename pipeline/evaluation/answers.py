@@ -10,9 +10,7 @@ from typing import Any
 
 from pipeline.encoder.compact import OUTLYING
 from pipeline.model import Candidate, Features, Side
-from pipeline.training.truth import Truth
-
-SIDED = ("effusion", "emphysema", "fibrosis")
+from pipeline.training.truth import SIDED, Truth
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pipeline.encoder.compact import CompactEncoder
-from pipeline.encoder.prepare import NO_LUNGS, Prepared, Preparing, preparing
+from pipeline.encoder.prepare import Prepared, Preparing, cleaned, preparing
 from pipeline.encoder.series import SeriesEncoder
-from pipeline.errors import Unsupported
 from pipeline.evaluation.cases import volume_of
-from pipeline.imaging.lungs import lungs_of
-from pipeline.imaging.noise import noise_hu
-from pipeline.imaging.upright import upright
 from pipeline.imaging.volume import Volume
 from pipeline.model import Features
 from pipeline.settings import ImagingSettings
@@ -37,11 +33,5 @@ def seeing(folder: Path) -> Callable[[Phantom], Features]:
 
 def lean(read: Volume, how: Preparing) -> Prepared:
     """A prepared volume without candidate regions, key slices, organs and side check: this encoder looks at none of them. Raises Unsupported."""
-    volume = upright(read)
-    lungs = lungs_of(volume)
-    if lungs is None:
-        raise Unsupported(NO_LUNGS)
-    noise = noise_hu(volume)
-    needed = how.denoiser is not None and how.denoiser.needed(noise, volume.acquisition)
-    seen = how.denoiser.apply(volume, lungs) if how.denoiser is not None and needed else volume
-    return Prepared(seen, lungs, (), (), (), noise, seen is not volume, ())
+    volume, lungs, noise, denoised = cleaned(read, how)
+    return Prepared(volume, lungs, (), (), (), noise, denoised, ())

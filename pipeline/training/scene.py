@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import dist
 from typing import Protocol, TypeVar
 
 from pipeline.drafting.schema import MAX_LESIONS, MAX_LIVER, MAX_NODES, MAX_SIZE_MM
 from pipeline.flow.kernels import Sharpness, sharpness
 from pipeline.model import Candidate, Side
+from pipeline.training.pairing import paired
 from pipeline.training.phantom import Lesion, LiverLesion, Node, Truth
 from pipeline.training.reasons import Reason
 
-MATCH_MM = 10.0  # a proposal this near, or within half the lesion's size, is that lesion
 NOWHERE = "无"
 SPREAD_NAMES = {
     frozenset[Side](): NOWHERE,
@@ -128,16 +127,7 @@ def scene(candidates: Sequence[Candidate], truth: Truth, reason: Reason = Reason
 
 def match(candidates: Sequence[Candidate], lesions: Sequence[Thing]) -> dict[int, Thing]:
     """Candidate index → lesion, nearest pairs first, each used once, in the order of the candidates."""
-    pairs = sorted(
-        (dist(candidate.center_mm, lesion.center_mm), candidate.index, number)
-        for candidate in candidates
-        for number, lesion in enumerate(lesions)
-        if dist(candidate.center_mm, lesion.center_mm) <= max(MATCH_MM, lesion.size_mm / 2)
-    )
-    found: dict[int, int] = {}
-    for _, index, number in pairs:
-        if index not in found and number not in found.values():
-            found[index] = number
+    found = paired({candidate.index: candidate.center_mm for candidate in candidates}, [(lesion.center_mm, lesion.size_mm) for lesion in lesions])
     return {index: lesions[found[index]] for index in sorted(found)}
 
 

@@ -13,8 +13,8 @@ from pipeline.encoder.compact import DENSITIES, LOBES, MARGINS, windowed
 from pipeline.encoder.net import FAMILIES, FAMILY, CompactNet, crops_at, peaks, places
 from pipeline.imaging.canonical import SPACING_MM
 from pipeline.training.examples import Example, Points, Target, cells_of
+from pipeline.training.pairing import NEAR_MM
 
-MATCH_MM = 10.0
 PROPOSED = 6  # peaks of the moment that are looked at closely: the hard negatives
 JITTER_VOXELS = (0.5, 0.7, 0.7)
 WEIGHTS = {"heat": 0.5, "offset": 0.5, "body": 2.0, "spread": 1.0}
@@ -98,7 +98,7 @@ def matched(points: Points, targets: Sequence[Target]) -> list[Target | None]:
     found: list[Target | None] = []
     for point in points:
         near = [(float(np.linalg.norm(point - np.array(target.center_mm))), n) for n, target in enumerate(targets)]
-        close = [(d, n) for d, n in near if d <= max(MATCH_MM, targets[n].size_mm / 2)]
+        close = [(d, n) for d, n in near if d <= max(NEAR_MM, targets[n].size_mm / 2)]
         found.append(targets[min(close)[1]] if close else None)
     return found
 

@@ -134,3 +134,11 @@ def test_missing_or_foreign_weights_are_a_sentence(tmp_path: Path, damage: str) 
 
 def test_the_card_forbids_patients() -> None:
     assert json.loads((WEIGHTS / "card.json").read_text(encoding="utf-8"))["use"] == "phantom-only"
+
+
+def test_features_are_made_anew_when_the_distance_is_calibrated_anew(tmp_path: Path) -> None:
+    shutil.copytree(WEIGHTS, tmp_path / "weights")
+    before = CompactEncoder.load(tmp_path / "weights").version
+    (tmp_path / "weights" / "outlying.safetensors").unlink()
+    assert CompactEncoder.load(tmp_path / "weights").version != before
+    assert CompactEncoder.load(WEIGHTS).version == before
