@@ -15,8 +15,8 @@ from pipeline.imaging.grid import index_at, is_aligned, separable, softened_rows
 from pipeline.imaging.lungs import Lungs, lungs_of
 from pipeline.imaging.volume import Volume
 
-SHAPE = (56, 72, 96)  # z, y, x
-SPACING_MM = (5.4, 3.75, 3.75)
+SHAPE = (56, 144, 192)  # z, y, x
+SPACING_MM = (5.4, 1.875, 1.875)
 EXACT_COSINE = 1 - 1e-7  # 0.03°: 0.1 mm at the edge of a chest
 SLAB = 32  # slices softened at once
 SOFTEN = 0.35  # Gaussian sigma per step of downsampling: less noise folds back

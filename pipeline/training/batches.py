@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from numpy.random import Generator
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pipeline.drafting.departments import ONCOLOGY, PULMONOLOGY, RADIOLOGY
@@ -15,14 +16,16 @@ from pipeline.drafting.prompt import mark, render
 from pipeline.drafting.schema import MAX_SIZE_MM, SECTIONS, dumps
 from pipeline.engine.tokenizer import TextTokenizer
 from pipeline.training.corpus import answers, report
+from pipeline.training.mixing import Patients, Seen
 from pipeline.training.reasons import Reason, draw_indication
-from pipeline.training.scene import scene
+from pipeline.training.scene import Scene, scene_of
 from pipeline.training.shards import Views
 from pipeline.training.words import SKELETON, VALUES
 
 FIELD_WEIGHT = 3.0
 FEATURE_NOISE = 0.1  # standard deviation, so that single phantoms are not learned by heart
 POOL = 8  # so many batches are cut from one sorted pool of texts, to save padding
+MIXED_SHARE = 0.7  # of the texts: about proposals of several phantoms
 WHOLE_SHARE = 0.6  # of the texts: the whole report at once; the others go on section after section
 DEPARTMENTS = (RADIOLOGY, ONCOLOGY, PULMONOLOGY)
 DEPARTMENT_SHARES = (0.6, 0.2, 0.2)
@@ -41,7 +44,7 @@ class Batch:
 class Text:
     """One training text: what is given and what is to be learned, in turns."""
 
-    row: int
+    features: NDArray[np.float32]  # (N, D)
     ids: tuple[int, ...]
     weights: tuple[float, ...]
 
@@ -50,14 +53,15 @@ class Texts:
     """The reports of a data set in every form that the model must write."""
 
     def __init__(self, views: Views, tokenizer: TextTokenizer) -> None:
-        self._views = views
+        self._count, self._places = len(views), int(views.features.shape[1])
+        self._patients = Patients(views)
         self._tokenizer = tokenizer
         self._weights = np.ones(tokenizer.size)
         self._weights[field_tokens(tokenizer)] = FIELD_WEIGHT
         self._pool: tuple[tuple[int, ...], list[list[Text]]] = ((), [])
 
     def __len__(self) -> int:
-        return len(self._views)
+        return self._count
 
     def batch(self, key: Sequence[int], step: int, size: int, rank: int = 0, world: int = 1) -> Batch:
         """The batch of one step of one process; every process gets texts of about the same length at the same step."""
@@ -72,22 +76,27 @@ class Texts:
         return replace(batch, features=batch.features + torch.from_numpy(noise))
 
     def text(self, row: int, rng: Generator) -> Text:
-        """One row's report in a form, for a department and behind an indication that are drawn."""
+        """The report of one row, or of one mixed on its scan, in a form, for a department and behind an indication that are drawn."""
+        patient = self._patients.mixed(row, rng) if rng.random() < MIXED_SHARE else self._patients.own(row)
         asked, reason = draw_indication(rng)
         department = DEPARTMENTS[int(rng.choice(len(DEPARTMENTS), p=DEPARTMENT_SHARES))]
-        return self.whole(row, asked, reason, department) if rng.random() < WHOLE_SHARE else self.in_sections(row, asked, reason, department)
+        return (self.whole if rng.random() < WHOLE_SHARE else self.in_sections)(patient, asked, reason, department)
 
-    def whole(self, row: int, asked: str, reason: Reason, department: str) -> Text:
+    def own(self, row: int) -> Seen:
+        """One row as it is."""
+        return self._patients.own(row)
+
+    def whole(self, patient: Seen, asked: str, reason: Reason, department: str) -> Text:
         """The whole report behind its prompt, and the end."""
-        seen = scene(self._views.candidates[row], self._views.truths[row], reason)
-        return self._made(row, [render(asked, self._places, department)], [dumps(report(seen, department))])
+        seen = _scene(patient, reason)
+        return self._made(patient, [render(asked, self._places, department)], [dumps(report(seen, department))])
 
-    def in_sections(self, row: int, asked: str, reason: Reason, department: str) -> Text:
+    def in_sections(self, patient: Seen, asked: str, reason: Reason, department: str) -> Text:
         """The findings, then each section behind its mark, as one text; what is learned of it are the answers."""
-        seen = scene(self._views.candidates[row], self._views.truths[row], reason)
+        seen = _scene(patient, reason)
         head = render(asked, self._places, department).partition("[科室]")[0]
         marks = [mark(section, department) for section in SECTIONS]
-        return self._made(row, [f"{head}{marks[0]}", *marks[1:]], answers(seen, department))
+        return self._made(patient, [f"{head}{marks[0]}", *marks[1:]], answers(seen, department))
 
     def padded(self, texts: Sequence[Text]) -> Batch:
         """Texts side by side, filled up at their ends."""
@@ -97,11 +106,7 @@ class Texts:
         for place, text in enumerate(texts):
             ids[place, : len(text.ids)] = torch.tensor(text.ids)
             weights[place, : len(text.ids)] = torch.tensor(text.weights)
-        return Batch(ids, weights, torch.from_numpy(self._views.features[[text.row for text in texts]]))
-
-    @property
-    def _places(self) -> int:
-        return int(self._views.features.shape[1])
+        return Batch(ids, weights, torch.from_numpy(np.stack([text.features for text in texts])))
 
     def _rows(self, key: Sequence[int], first: int, count: int) -> list[int]:
         """Rows `first` … of an endless list that holds every row once per round, each round in an order of its own."""
@@ -110,14 +115,18 @@ class Texts:
         }
         return [int(rounds[at // len(self)][at % len(self)]) for at in range(first, first + count)]
 
-    def _made(self, row: int, given: Sequence[str], learned: Sequence[str]) -> Text:
+    def _made(self, patient: Seen, given: Sequence[str], learned: Sequence[str]) -> Text:
         ids: list[int] = []
         weights: list[float] = []
         for prompt, answer in zip(given, learned, strict=True):
             before, behind = self._tokenizer.encode(prompt), self._tokenizer.encode(answer)
             ids += before + behind
             weights += [0.0] * len(before) + self._weights[behind].tolist()
-        return Text(row, (*ids, self._tokenizer.eos_id), (*weights, 1.0))
+        return Text(patient.features, (*ids, self._tokenizer.eos_id), (*weights, 1.0))
+
+
+def _scene(patient: Seen, reason: Reason) -> Scene:
+    return scene_of(patient.candidates, patient.found, patient.truth, reason)
 
 
 def _buckets(texts: list[Text]) -> list[list[Text]]:

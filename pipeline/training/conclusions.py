@@ -1,4 +1,7 @@
-"""From what a report states to its impression, numbered by importance, and to its advice; both follow from the findings alone."""
+"""From what a report states to its impression, numbered in the order of its list, and to its advice; both follow from the findings alone.
+
+The list has the largest lesion first; what is no lung lesion follows by its kind.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,6 @@ from pipeline.training.reasons import Reason
 from pipeline.training.scene import NOWHERE, Said, SaidLiver, SaidNode, Scene
 
 SUSPECT, INFLAMED, SOON = 5, 4, 3
-# where findings stand among lesions, whose rank is their urgency
-RANK_NODE, RANK_EFFUSION, RANK_FIBROSIS, RANK_EMPHYSEMA = 3.5, 2.5, 1.5, 1.4
-RANK_LIVER = {"低密度灶": 2.2, "血管瘤": 0.6, "囊肿": 0.5}
 
 
 def urgency_of(lesion: Said) -> int:
@@ -56,10 +56,8 @@ def most_urgent(scene: Scene) -> int:
 
 
 def impression(scene: Scene) -> str:
-    """The numbered conclusions of radiology, the most important first; the order of the list among equals."""
-    ranked: list[tuple[float, str]] = [(urgency_of(lesion), concluded(lesion, scene.reason)) for lesion in scene.lesions]
-    ranked += others(scene)
-    return numbered(ranked, NORMAL_IMPRESSION[scene.contrast][scene.reason])
+    """The numbered conclusions of radiology."""
+    return numbered([*(concluded(lesion, scene.reason) for lesion in scene.lesions), *others(scene)], NORMAL_IMPRESSION[scene.contrast][scene.reason])
 
 
 def concluded(lesion: Said, reason: Reason) -> str:
@@ -73,19 +71,19 @@ def concluded(lesion: Said, reason: Reason) -> str:
     return CONCLUDED_NODULE[reason].format(**place, density=lesion.density, told=f"{told}{doubt}")
 
 
-def others(scene: Scene) -> Iterator[tuple[float, str]]:
-    """Rank and sentence of everything that is no lung lesion."""
+def others(scene: Scene) -> Iterator[str]:
+    """The conclusions on everything that is no lung lesion."""
     if scene.nodes:
-        yield RANK_NODE, IMPRESSION_NODE.format(sizes=_sizes(scene.nodes))
+        yield IMPRESSION_NODE.format(sizes=_sizes(scene.nodes))
     if scene.effusion != NOWHERE:
-        yield RANK_EFFUSION, IMPRESSION_EFFUSION.format(side=scene.effusion)
+        yield IMPRESSION_EFFUSION.format(side=scene.effusion)
     if scene.fibrosis != NOWHERE:
-        yield RANK_FIBROSIS, IMPRESSION_FIBROSIS[scene.fibrosis]
+        yield IMPRESSION_FIBROSIS[scene.fibrosis]
     if scene.emphysema != NOWHERE:
-        yield RANK_EMPHYSEMA, IMPRESSION_EMPHYSEMA[scene.emphysema]
+        yield IMPRESSION_EMPHYSEMA[scene.emphysema]
     for kind in dict.fromkeys(lesion.kind for lesion in scene.liver):
         alike = [lesion for lesion in scene.liver if lesion.kind == kind]
-        yield RANK_LIVER[kind], IMPRESSION_LIVER[kind].format(sizes=_sizes(alike))
+        yield IMPRESSION_LIVER[kind].format(sizes=_sizes(alike))
 
 
 def _sizes(alike: Iterable[SaidNode | SaidLiver]) -> str:
@@ -93,10 +91,9 @@ def _sizes(alike: Iterable[SaidNode | SaidLiver]) -> str:
     return SIZES_JOINED.join(SIZE.format(size=one.size_mm) for one in alike)
 
 
-def numbered(ranked: Iterable[tuple[float, str]], normal: str) -> str:
-    """Sentences from the highest rank down, each behind its number; the normal one where there is none."""
-    lines = [line for _, line in sorted(ranked, key=lambda one: -one[0])] or [normal]
-    return " ".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
+def numbered(sentences: Iterable[str], normal: str) -> str:
+    """Each sentence behind its number; the normal one where there is none."""
+    return " ".join(f"{number}. {line}" for number, line in enumerate(list(sentences) or [normal], 1))
 
 
 def advice(scene: Scene) -> str:

@@ -80,8 +80,7 @@ def _pulmonology(scene: Scene) -> Iterator[str]:
 
 
 def _conclude_oncology(scene: Scene) -> str:
-    ranked: list[tuple[float, str]] = [(urgency_of(lesion), _suspicion(lesion, scene.reason)) for lesion in scene.lesions]
-    return numbered([*ranked, *others(scene)], dept.ONCOLOGY_NORMAL)
+    return numbered([*(_suspicion(lesion, scene.reason) for lesion in scene.lesions), *others(scene)], dept.ONCOLOGY_NORMAL)
 
 
 def _suspicion(lesion: Said, reason: Reason) -> str:
@@ -92,8 +91,7 @@ def _suspicion(lesion: Said, reason: Reason) -> str:
 
 
 def _conclude_pulmonology(scene: Scene) -> str:
-    ranked: list[tuple[float, str]] = [(urgency_of(lesion), _risk(lesion, scene.reason)) for lesion in scene.lesions]
-    return numbered([*ranked, *others(scene)], dept.PULMONOLOGY_NORMAL)
+    return numbered([*(_risk(lesion, scene.reason) for lesion in scene.lesions), *others(scene)], dept.PULMONOLOGY_NORMAL)
 
 
 def _risk(lesion: Said, reason: Reason) -> str:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch.optim import AdamW
 
 from pipeline.engine.checkpoint import save
 from pipeline.engine.layers import Moe
@@ -23,6 +22,7 @@ from pipeline.training.batches import Batch, Texts
 from pipeline.training.card import card, model_card
 from pipeline.training.curves import draw_curves
 from pipeline.training.losses import agreement, distil_loss, joint_loss
+from pipeline.training.optimizing import Optimizers, Rates, named
 from pipeline.training.plan import LanguagePlan, config_for
 from pipeline.training.progress import Bar
 from pipeline.training.ranks import average_gradients, run_ranks
@@ -34,6 +34,8 @@ __all__ = ["STAGES", "LanguagePlan", "train_language"]
 
 STAGES = ("language", "mtp")
 STATE, LOG, CURVES = "language.pt", "language.jsonl", "language.png"
+TABLES = ("model.embed_tokens", "lm_head", "ct_projector")  # rows of which only some are met in a step
+DECAY = 0.05
 HELD_OUT_AT_ONCE = 8
 
 
@@ -42,7 +44,7 @@ class Run:
     """A training in progress: what is saved every few steps and read back after an interruption."""
 
     model: Model
-    optimizer: AdamW
+    optimizers: Optimizers
     stage: str = "language"
     step: int = 0
     elapsed_s: float = 0.0  # processor seconds in this stage
@@ -93,7 +95,7 @@ def _train_rank(rank: int, shards: Path, out_dir: Path, plan: LanguagePlan, run_
     recorder = Recorder(held_out, out_dir, plan) if rank == 0 else None
     for stage in STAGES[STAGES.index(run.stage) :]:
         if run.stage != stage:
-            run = Run(run.model, _optimizer(run.model, stage, plan), stage)
+            run = Run(run.model, _optimizers(run.model, stage, plan), stage)
         with Bar(f"training {stage}", shown=rank == 0) as bar:
             if not _stage(rank, run, texts, bar, leg, recorder, plan):
                 return
@@ -126,7 +128,7 @@ class Recorder:
         with (self._out_dir / LOG).open("a", encoding="utf-8") as log:
             log.write(json.dumps({name: round(value, 5) if isinstance(value, float) else value for name, value in (row | figures).items()}) + "\n")
         partial = self._out_dir / f"{STATE}.part"
-        torch.save({"model": run.model.state_dict(), "optimizer": run.optimizer.state_dict(), "figures": figures, **row}, partial)
+        torch.save({"model": run.model.state_dict(), "optimizers": run.optimizers.state(), "figures": figures, **row}, partial)
         partial.replace(self._out_dir / STATE)
 
     def _batches(self) -> Iterator[Batch]:
@@ -184,16 +186,14 @@ def _train_step(rank: int, run: Run, texts: Texts, plan: LanguagePlan, done: flo
     """One optimizer step; returns this process's loss. The batch depends on seed, stage, step and process alone."""
     model, distil = run.model.train(), run.stage == "mtp"
     batch = texts.batch((plan.seed, int(distil)), run.step, plan.batch, rank, plan.world)
-    for group in run.optimizer.param_groups:
-        group["lr"] = plan.rate_at(run.step, done)
-    run.optimizer.zero_grad()
+    run.optimizers.zero_grad()
     with torch.autocast("cpu", torch.bfloat16, enabled=plan.bf16):
         depth = plan.distil_depth if distil else plan.depth_at(run.step, done)
         loss = distil_loss(model, batch, depth) if distil else joint_loss(model, batch, depth, plan.mtp_weight)
     loss.backward()  # type: ignore[no-untyped-call]  # torch leaves backward unannotated
     average_gradients(model, stop=False)
     torch.nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], 1.0)
-    run.optimizer.step()
+    run.optimizers.step(plan.share_at(run.step, done))
     if not distil:
         balance(model, plan.balance_rate)
     return float(loss.detach())
@@ -208,29 +208,24 @@ def balance(model: Model, rate: float) -> None:
         gate.e_score_correction_bias += rate * torch.sign(load.mean() - load)
 
 
-def _optimizer(model: Model, stage: str, plan: LanguagePlan) -> AdamW:
-    """All weights in the first stage, those of the MTP layer alone in the second."""
+def _optimizers(model: Model, stage: str, plan: LanguagePlan) -> Optimizers:
+    """Of all weights in the first stage, of those of the MTP layer alone in the second."""
     own = set(model.mtp.parameters())
     for parameter in model.parameters():
         parameter.requires_grad_(stage == "language" or parameter in own)
-    kept = [p for p in model.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in kept if p.dim() > 1], "weight_decay": 0.05},
-        {"params": [p for p in kept if p.dim() <= 1], "weight_decay": 0.0},
-    ]
-    return AdamW(groups, lr=plan.rate, betas=(0.9, 0.95), fused=True)
+    return Optimizers(named(model), Rates(plan.rate, plan.muon_rate, DECAY), TABLES)
 
 
 def _resume(out_dir: Path, model: Model, plan: LanguagePlan) -> Run:
     """The saved run, or a fresh one."""
     path = out_dir / STATE
     if not path.exists():
-        return Run(model, _optimizer(model, "language", plan))
+        return Run(model, _optimizers(model, "language", plan))
     state = torch.load(path, weights_only=True)
     model.load_state_dict(state["model"])
-    optimizer = _optimizer(model, state["stage"], plan)
-    optimizer.load_state_dict(state["optimizer"])
-    return Run(model, optimizer, state["stage"], state["step"], state["elapsed_s"])
+    optimizers = _optimizers(model, state["stage"], plan)
+    optimizers.load(state["optimizers"])
+    return Run(model, optimizers, state["stage"], state["step"], state["elapsed_s"])
 
 
 def _log(out_dir: Path) -> list[dict[str, Any]]:

@@ -57,11 +57,12 @@ class Phantom:
         return self.anatomy.lungs
 
 
-def draw(seed: int, scanners: Scanners = TRAINED) -> Phantom:
-    """The phantom of a seed: the same seed, the same patient; on the same scanners, the same scan."""
+def draw(seed: int, scanners: Scanners = TRAINED, crowded: bool = False) -> Phantom:
+    """The phantom of a seed: the same seed, the same patient; on the same scanners, the same scan. `crowded`: for the encoder's training, with
+    more and smaller lesions than any patient has."""
     rng, scanning = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1])
     anatomy = draw_anatomy(rng)
-    found = draw_findings(rng, anatomy)
+    found = draw_findings(rng, anatomy, crowded)
     effusion = found.effusion_mm or {}
     scan = scan_of(scanning, scanners)
     taken = exposure_of(scanning, scanners, scan.spacing_mm[0])

@@ -19,6 +19,9 @@ NORMAL_SHARE = 0.16  # drawn so; some more turn out normal by chance
 EFFUSION_SHARE, CONSOLIDATION_SHARE, EMPHYSEMA_SHARE, FIBROSIS_SHARE, NODE_SHARE, LIVER_SHARE = 0.25, 0.16, 0.15, 0.14, 0.16, 0.21
 NODULE_COUNTS = (0.1, 0.46, 0.28, 0.16)
 SMALL_SHARE = 0.12  # of nodules, 6 to 8 mm
+CROWD_COUNTS = (3, 9)  # nodules of a crowded phantom
+CROWD_SMALL_SHARE, CROWD_MIDDLE_SHARE, CROWD_MIDDLE_MM = 0.4, 0.35, 16.0  # what is hard to find is what the encoder is shown most often
+CROWD_SHARES = {"effusion": 0.25, "consolidation": 0.2, "emphysema": 0.2, "fibrosis": 0.14, "node": 0.3, "liver": 0.55}
 CALCIFIED_SHARE = 0.28  # of solid nodules
 RETRACTION_SHARE = 0.3  # of nodules that are near enough to the pleura
 PLEURA_NEAR_MM = 25.0
@@ -41,23 +44,24 @@ class Findings:
     fibrosis: frozenset[Side] = frozenset()
 
 
-def draw_findings(rng: np.random.Generator, anatomy: Anatomy) -> Findings:
-    """Nothing in some patients, else a mixture whose parts are drawn apart from each other."""
-    if rng.random() < NORMAL_SHARE:
+def draw_findings(rng: np.random.Generator, anatomy: Anatomy, crowded: bool = False) -> Findings:
+    """Nothing in some patients, else a mixture whose parts are drawn apart from each other. `crowded`: more than any patient has, and smaller."""
+    if not crowded and rng.random() < NORMAL_SHARE:
         return Findings(effusion_mm={})
-    given = {name: rng.random() < share / (1 - NORMAL_SHARE) for name, share in _SHARES.items()}
+    given = {name: rng.random() < (CROWD_SHARES[name] if crowded else share / (1 - NORMAL_SHARE)) for name, share in _SHARES.items()}
     effusion = {side: float(rng.uniform(18, 40)) for side in _sides(rng, 0.38)} if given["effusion"] else {}
     emphysema = frozenset(_sides(rng, 0.25)) if given["emphysema"] else frozenset()
     fibrosis = frozenset(_sides(rng, 0.25)) - set(effusion) if given["fibrosis"] else frozenset()
     room = Room(anatomy, effusion, fibrosis)
     lesions: list[Lesion] = []
-    for kind in ["实变"] * given["consolidation"] + ["结节"] * int(rng.choice(4, p=NODULE_COUNTS)):
-        lesions += _lesion(rng, room, lesions, kind)
+    nodules = int(rng.integers(*CROWD_COUNTS)) if crowded else int(rng.choice(4, p=NODULE_COUNTS))
+    for kind in ["实变"] * given["consolidation"] + ["结节"] * nodules:
+        lesions += _lesion(rng, room, lesions, kind, crowded)
     nodes: list[Node] = []
     for _ in range(int(rng.integers(1, 3)) if given["node"] else 0):
         nodes += _node(rng, anatomy, nodes)
     liver: list[LiverLesion] = []
-    for _ in range(1 + int(rng.random() < 0.25) if given["liver"] else 0):
+    for _ in range(1 + int(rng.random() < (0.75 if crowded else 0.25)) if given["liver"] else 0):
         liver += _liver_lesion(rng, anatomy, liver)
     return Findings(tuple(lesions), tuple(nodes), tuple(liver), effusion, emphysema, fibrosis)
 
@@ -86,9 +90,9 @@ def _sides(rng: np.random.Generator, one: float) -> list[Side]:
     return [[Side.LEFT], [Side.RIGHT], [Side.LEFT, Side.RIGHT]][int(rng.choice(3, p=[one, one, 1 - 2 * one]))]
 
 
-def _lesion(rng: np.random.Generator, room: Room, others: Sequence[Lesion], kind: str) -> list[Lesion]:
+def _lesion(rng: np.random.Generator, room: Room, others: Sequence[Lesion], kind: str, crowded: bool) -> list[Lesion]:
     """A lesion well inside one lobe; none when the draws find no room."""
-    size, density = _size(rng, kind), "实性"
+    size, density = _crowd_size(rng, kind) if crowded else _size(rng, kind), "实性"
     if kind == "结节":
         density = str(rng.choice(DENSITIES, p=[0.4, 0.42, 0.18] if size < 12 else [0.52, 0.26, 0.22]))
     wished = {side: str(rng.choice(LOBES[side], p=shares)) for side, shares in LOBE_SHARES.items()}
@@ -116,6 +120,16 @@ def _size(rng: np.random.Generator, kind: str) -> float:
     if kind == "实变":
         return float(np.round(rng.uniform(32, 55)))
     return float(np.round(rng.uniform(6, 8) if rng.random() < SMALL_SHARE else rng.uniform(8, 30)))
+
+
+def _crowd_size(rng: np.random.Generator, kind: str) -> float:
+    """The same for a crowded phantom, whose nodules are mostly small."""
+    if kind == "实变":
+        return _size(rng, kind)
+    drawn = rng.random()
+    if drawn < CROWD_SMALL_SHARE:
+        return float(np.round(rng.uniform(6, 10)))
+    return float(np.round(rng.uniform(8, CROWD_MIDDLE_MM if drawn < CROWD_SMALL_SHARE + CROWD_MIDDLE_SHARE else 30)))
 
 
 def _margin(rng: np.random.Generator, size_mm: float, density: str) -> str:

@@ -23,6 +23,7 @@ class LanguagePlan:
     batch: int = 8  # texts per process and step
     world: int = 2  # single-threaded processes
     rate: float = 2e-3
+    muon_rate: float = 3e-3
     mtp_weight: float = 0.3
     mtp_depth: int = 3
     distil_depth: int = 6
@@ -39,9 +40,9 @@ class LanguagePlan:
         """How many tokens are drafted in one step of the main stage."""
         return self.mtp_depth if done >= self.deep_from and step % self.deep_every == 0 else 1
 
-    def rate_at(self, step: int, done: float) -> float:
-        """A short warm-up, then a cosine down to a fiftieth of the peak."""
-        return self.rate * min(1.0, (step + 1) / 100) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * min(1.0, done))))
+    def share_at(self, step: int, done: float) -> float:
+        """Of the peak rates: a short warm-up, then a cosine down to a fiftieth."""
+        return min(1.0, (step + 1) / 100) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * min(1.0, done))))
 
 
 def config_for(tokenizer: TextTokenizer, feature_dim: int, layers: int = LAYERS) -> ModelConfig:

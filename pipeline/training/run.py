@@ -19,7 +19,7 @@ from pipeline.training.known import VOLUMES, calibrate
 from pipeline.training.language import LanguagePlan, train_language
 from pipeline.training.vision import train_vision
 
-ENCODER_SHARE, DATASET_SHARE = 0.40, 0.11  # of the time; the language model takes the rest
+ENCODER_SHARE, DATASET_SHARE = 0.44, 0.085  # of the time; the language model takes the rest
 PHANTOMS = 12_000
 WORLD = 2
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -105,9 +105,15 @@ class Scene:
 
 def scene(candidates: Sequence[Candidate], truth: Truth, reason: Reason = Reason.UNKNOWN) -> Scene:
     """What a report of these proposals says: their sizes as measured, every other word as it is true; what was not proposed is left out."""
-    measured = {candidate.index: min(MAX_SIZE_MM, max(1, round(candidate.size_mm))) for candidate in candidates}
     things: list[Lesion | Node | LiverLesion] = [*truth.lesions, *truth.nodes, *truth.liver]
-    found = match(candidates, things)
+    return scene_of(candidates, match(candidates, things), truth, reason)
+
+
+def scene_of(
+    candidates: Sequence[Candidate], found: Mapping[int, Lesion | Node | LiverLesion], truth: Truth, reason: Reason = Reason.UNKNOWN
+) -> Scene:
+    """The same where it is known which proposal is what; of `truth` only what has no place is read."""
+    measured = {candidate.index: min(MAX_SIZE_MM, max(1, round(candidate.size_mm))) for candidate in candidates}
     lesions = [_said(index, thing, measured[index]) for index, thing in found.items() if isinstance(thing, Lesion)]
     nodes = [SaidNode(index, measured[index]) for index, thing in found.items() if isinstance(thing, Node)]
     liver = [SaidLiver(index, thing.kind, measured[index]) for index, thing in found.items() if isinstance(thing, LiverLesion)]

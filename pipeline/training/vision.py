@@ -16,18 +16,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.optim import AdamW
 
 from pipeline.encoder.net import CompactNet
 from pipeline.training.examples import Example, example
+from pipeline.training.optimizing import Optimizers, Rates, named
 from pipeline.training.progress import Bar
 from pipeline.training.ranks import average_gradients, run_ranks
 from pipeline.training.vision_losses import WEIGHTS, losses
 
-PEAK_RATE = 2e-3
+RATES = Rates(adamw=2e-3, muon=2e-3, decay=1e-2)
 LOWEST_SHARE = 0.01  # of the peak rate, at the end
 WARM_UP_STEPS = 100
 FIRST_SEED = 10_000_000  # training seeds start here; evaluation uses others
+CROWDED_SHARE = 0.5  # of the phantoms: more to learn from each, mostly what is hard to find
 REMEMBERED = 256  # phantoms that are shown again, mirrored
 AVERAGE = 0.998  # of the weights that are kept: a running mean
 LOG_EVERY, SAVE_EVERY = 20, 200
@@ -39,7 +40,7 @@ STATE = "vision.pt"
 class _Run:
     net: CompactNet
     mean: CompactNet
-    optimizer: AdamW
+    optimizers: Optimizers
     step: int = 0
     spent_s: float = 0.0
     older: deque[Example] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
@@ -82,7 +83,7 @@ def _train_rank(rank: int, out: Path, budget_s: float, seed: int, leg_s: float) 
 
 def _batch(run: _Run, seed: int) -> list[Example]:
     """A new phantom, and an older one in the mirror."""
-    new = example(seed)
+    new = example(seed, crowded=bool(np.random.default_rng([seed, 4]).random() < CROWDED_SHARE))
     run.older.append(new)
     chosen = run.older[int(np.random.default_rng([seed, 3]).integers(len(run.older)))]
     return [new, replace(chosen, mirrored=True)]
@@ -90,23 +91,21 @@ def _batch(run: _Run, seed: int) -> list[Example]:
 
 def _step(run: _Run, batch: list[Example], share: float, over: bool) -> tuple[dict[str, float], bool]:
     """One step of the optimizer; True as soon as a process wants to stop."""
-    for group in run.optimizer.param_groups:
-        group["lr"] = rate(run.step, share)
     with torch.autocast("cpu", torch.bfloat16):
         parts = losses(run.net, batch)
-    run.optimizer.zero_grad(set_to_none=True)
+    run.optimizers.zero_grad()
     torch.stack([WEIGHTS.get(name, 1.0) * value for name, value in parts.items()]).sum().backward()  # type: ignore[no-untyped-call]  # torch
     stop = average_gradients(run.net, over)
     torch.nn.utils.clip_grad_norm_(run.net.parameters(), 5.0)
-    run.optimizer.step()
+    run.optimizers.step(share_at(run.step, share))
     run.step += 1
     _average(run)
     return {name: round(float(value.detach()), 4) for name, value in parts.items()}, stop
 
 
-def rate(step: int, share: float) -> float:
-    """Learning rate: a short warm-up, then a cosine over the budget."""
-    return PEAK_RATE * min(1.0, (step + 1) / WARM_UP_STEPS) * max(LOWEST_SHARE, 0.5 * (1 + math.cos(math.pi * share)))
+def share_at(step: int, share: float) -> float:
+    """Of the peak rates: a short warm-up, then a cosine over the budget."""
+    return min(1.0, (step + 1) / WARM_UP_STEPS) * max(LOWEST_SHARE, 0.5 * (1 + math.cos(math.pi * share)))
 
 
 @torch.no_grad()
@@ -117,7 +116,7 @@ def _average(run: _Run) -> None:
 
 
 def _save(path: Path, run: _Run) -> None:
-    state: dict[str, Any] = {"net": run.net.state_dict(), "mean": run.mean.state_dict(), "optimizer": run.optimizer.state_dict()}
+    state: dict[str, Any] = {"net": run.net.state_dict(), "mean": run.mean.state_dict(), "optimizers": run.optimizers.state()}
     temporary = path.with_suffix(".new")
     torch.save(state | {"spent": run.spent_s, "step": run.step}, temporary)
     temporary.replace(path)
@@ -126,11 +125,11 @@ def _save(path: Path, run: _Run) -> None:
 def _resumed(path: Path) -> _Run:
     net, mean = CompactNet(), CompactNet()
     mean.load_state_dict(net.state_dict())
-    run = _Run(net, mean, AdamW(net.parameters(), lr=PEAK_RATE, weight_decay=1e-3, fused=True))
+    run = _Run(net, mean, Optimizers(named(net), RATES))
     if path.exists():
         saved = torch.load(path, weights_only=True)
         net.load_state_dict(saved["net"])
         mean.load_state_dict(saved["mean"])
-        run.optimizer.load_state_dict(saved["optimizer"])
+        run.optimizers.load(saved["optimizers"])
         run.step, run.spent_s = int(saved["step"]), float(saved["spent"])
     return run

@@ -9,26 +9,30 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pipeline.encoder.compact import DENSITIES, LOBES, MARGINS, windowed
-from pipeline.encoder.net import FAMILIES, FAMILY, CompactNet, crops_at, peaks, places
+from pipeline.encoder.compact import DENSITIES, LOBES, MARGINS, shown_to_proposer, windowed
+from pipeline.encoder.net import FAMILIES, FAMILY, SPLIT, STRIDE, CompactNet, crops_at, peaks, places
 from pipeline.imaging.canonical import SPACING_MM
 from pipeline.training.examples import Example, Points, Target, cells_of
 from pipeline.training.pairing import NEAR_MM
 
-PROPOSED = 6  # peaks of the moment that are looked at closely: the hard negatives
-JITTER_VOXELS = (0.5, 0.7, 0.7)
+PROPOSED = 10  # peaks of the moment that are looked at closely: the hard negatives
+LOOKED_AT = 2  # of what is there
+JITTER_VOXELS = (0.5, 1.4, 1.4)
 WEIGHTS = {"heat": 0.5, "offset": 0.5, "body": 2.0, "spread": 1.0}
+CELL_MM = tuple(n * s for n, s in zip(STRIDE, SPACING_MM, strict=True))
 FILLED_WEIGHT = 8.0  # of a cell that a lesion fills, against an empty one
 
 
 def losses(net: CompactNet, batch: Sequence[Example]) -> dict[str, Tensor]:
     """Named losses of one batch."""
-    windows = torch.stack([windowed(one.shown()) for one in batch])  # (B, 4, 56, 72, 96)
+    windows = torch.stack([shown_to_proposer(one.shown()) for one in batch])  # (B, 16, 56, 72, 96)
     fine, level, deep = net.proposer.pyramid(windows)
-    heat, offset, body = net.proposer.heat(fine).float(), net.proposer.offset(fine).float(), net.proposer.body(fine).float()
+    heat, offset = (part.float() for part in net.proposer.centers(fine))
+    body = net.proposer.body(fine).float()  # (B, 4, 28, 36, 48)
     found: dict[str, list[Tensor]] = {"heat": [], "offset": [], "body": []}
     for number, one in enumerate(batch):
         goal, shift, mask, filled = goals(one, tuple(heat.shape[2:]))
+        filled = F.max_pool3d(filled, (1, SPLIT, SPLIT))  # (4, 28, 36, 48)
         found["heat"].append(_focal(heat[number], goal) / max(1, len(one.targets)))
         found["offset"].append(((offset[number] - shift).abs() * mask).sum() / max(1.0, float(mask.sum()) * 3))
         found["body"].append(F.binary_cross_entropy_with_logits(body[number], filled, weight=1 + (FILLED_WEIGHT - 1) * filled))
@@ -47,12 +51,12 @@ def goals(one: Example, shape: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor,
     for target in one.targets:
         center = cells_of(one, target)
         cell = [int(min(max(round(float(c)), 0), n - 1)) for c, n in zip(center, shape, strict=True)]
-        reach = [int(np.ceil(target.size_mm / (2 * s))) + 3 for s in SPACING_MM]
+        reach = [int(np.ceil(target.size_mm / s)) + 3 for s in CELL_MM]
         box = tuple(slice(max(0, c - r), c + r + 1) for c, r in zip(cell, reach, strict=True))
         away = [torch.arange(n, dtype=torch.float32)[part] - c for n, part, c in zip(shape, box, center, strict=True)]
         grid = torch.meshgrid(*away, indexing="ij")
-        scaled = [a * 2 * s for a, s in zip(grid, SPACING_MM, strict=True)]  # mm
-        sigma = [max(0.7, target.size_mm / 6 / (2 * s)) for s in SPACING_MM]
+        scaled = [a * s for a, s in zip(grid, CELL_MM, strict=True)]  # mm
+        sigma = [max(0.7, target.size_mm / 6 / s) for s in CELL_MM]
         squared = torch.stack([(a / s) ** 2 for a, s in zip(grid, sigma, strict=True)]).sum(0)
         family = FAMILY[target.kind]
         heat[family][box] = torch.maximum(heat[family][box], torch.exp(-squared / 2))
@@ -82,7 +86,8 @@ def close_losses(net: CompactNet, batch: Sequence[Example], windows: Tensor, pro
     for number, one in enumerate(batch):
         centers = proposed[number]
         if one.targets:
-            true = one.voxels(np.array([target.center_mm for target in one.targets]))
+            chosen = torch.randperm(len(one.targets))[:LOOKED_AT].tolist()
+            true = one.voxels(np.array([one.targets[n].center_mm for n in chosen]))
             centers = torch.cat([centers, true + torch.randn_like(true) * torch.tensor(JITTER_VOXELS)])
         points = one.points(centers)
         fine.append(windowed(one.looks(points)).transpose(0, 1))  # (R, 4, 11, 32, 32)

@@ -112,7 +112,7 @@ class Part(enum.StrEnum):
     LATERALITY = "laterality"
 
 
-MINUTES = {Part.MODELS: 62.5, Part.DENOISER: 12.0, Part.LATERALITY: 12.0}
+MINUTES = {Part.MODELS: 75.0, Part.DENOISER: 12.0, Part.LATERALITY: 12.0}
 
 
 @app.command()
@@ -121,7 +121,7 @@ def train(
     seed: int = 1,
     budget_minutes: Annotated[
         float | None,
-        typer.Option(min=0.05, help="minutes of processor time in all, of each of two; default: 62.5, for denoiser and laterality 12 of one"),
+        typer.Option(min=0.05, help="minutes of processor time in all, of each of two; default: 75, for denoiser and laterality 12 of one"),
     ] = None,
     leg_minutes: Annotated[
         float, typer.Option(min=0.01, help="of encoder and language model: stop after so many of them; the next run goes on")

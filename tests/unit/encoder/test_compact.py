@@ -53,10 +53,11 @@ def test_a_large_nodule_is_proposed_at_its_place(case: tuple[Volume, Truth, Feat
     assert abs(along - best.center_mm[2]) <= volume.spacing_mm[0] / 2 + 1e-6
 
 
-def test_candidates_are_numbered_by_falling_score(case: tuple[Volume, Truth, Features]) -> None:
+def test_candidates_are_numbered_by_falling_size(case: tuple[Volume, Truth, Features]) -> None:
     candidates = case[2].candidates
     assert [c.index for c in candidates] == list(range(1, len(candidates) + 1))
-    assert [c.score for c in candidates] == sorted((c.score for c in candidates), reverse=True)
+    sizes = [round(c.size_mm) for c in candidates]
+    assert sizes == sorted(sizes, reverse=True)
 
 
 def test_sides_follow_the_patient_when_the_volume_is_mirrored(case: tuple[Volume, Truth, Features]) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from pipeline.encoder.compact import distinct, windowed
+from pipeline.encoder.compact import PROPOSALS, distinct, told_order, windowed
 from pipeline.encoder.looks import fine_offsets, looks_into
 from pipeline.encoder.net import FINE
 from pipeline.imaging.volume import Acquisition, Volume
@@ -57,3 +57,11 @@ def test_two_peaks_of_one_lesion_are_one_proposal() -> None:
     points = np.array([[0.0, 0, 0], [12.0, 0, 0], [40.0, 0, 0]])
     torch.testing.assert_close(distinct(points, [0.9, 0.8, 0.7], [30.0, 10.0, 10.0]), torch.tensor([1.0, 0.0, 1.0]))
     torch.testing.assert_close(distinct(points, [0.8, 0.9, 0.7], [30.0, 10.0, 10.0]), torch.tensor([1.0, 1.0, 1.0]))
+
+
+def test_the_surest_are_told_the_largest_first_and_what_counts_as_nothing_last() -> None:
+    scores = torch.tensor([0.0, 0.9, 0.99, 0.7, 0.0, 0.8, 0.95, 0.91, 0.92, 0.93])
+    sizes = torch.tensor([60.0, 8.0, 12.4, 40.0, 50.0, 9.0, 12.1, 30.0, 7.0, 20.0])
+    assert told_order(scores, sizes).tolist() == [3, 7, 9, 2, 6, 5, 1, 8]
+    assert told_order(scores[:5], sizes[:5]).tolist() == [3, 2, 1, 0, 4]
+    assert len(told_order(torch.rand(30), torch.rand(30))) == PROPOSALS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -15,7 +16,7 @@ from pipeline.drafting.prompt import SECTIONS
 from pipeline.training.batches import FIELD_WEIGHT, POOL, Text, Texts
 from pipeline.training.reasons import Reason
 from pipeline.training.words import make_tokenizer
-from tests.unit.training.fake_views import fake_views
+from tests.unit.training.fake_views import PROPOSALS, fake_views
 
 TOKENIZER = make_tokenizer()
 VIEWS = fake_views(96)
@@ -27,7 +28,7 @@ def learned(text: Text) -> str:
 
 
 def test_of_a_whole_report_only_the_answer_and_the_end_are_learned() -> None:
-    text = TEXTS.whole(3, "咳嗽", Reason.INFECTION, "radiology")
+    text = TEXTS.whole(TEXTS.own(3), "咳嗽", Reason.INFECTION, "radiology")
     assert set(json.loads(learned(text))) == {"检查所见", "诊断意见", "建议"}
     assert text.ids[-1] == TOKENIZER.eos_id
     assert text.weights[-1] == 1.0
@@ -35,7 +36,7 @@ def test_of_a_whole_report_only_the_answer_and_the_end_are_learned() -> None:
 
 
 def test_of_sections_each_answer_is_learned_and_no_mark_between_them() -> None:
-    text = TEXTS.in_sections(3, "咳嗽", Reason.INFECTION, "oncology")
+    text = TEXTS.in_sections(TEXTS.own(3), "咳嗽", Reason.INFECTION, "oncology")
     decoder, rest, found = json.JSONDecoder(), learned(text), []
     while rest:
         value, end = decoder.raw_decode(rest)
@@ -47,7 +48,7 @@ def test_of_sections_each_answer_is_learned_and_no_mark_between_them() -> None:
 
 
 def test_facts_weigh_more_than_words() -> None:
-    text = TEXTS.whole(3, "咳嗽", Reason.INFECTION, "radiology")
+    text = TEXTS.whole(TEXTS.own(3), "咳嗽", Reason.INFECTION, "radiology")
     weights = {TOKENIZER.decode([token]): weight for token, weight in zip(text.ids, text.weights, strict=True) if weight > 0}
     assert weights["纵隔"] == weights["结节"] == weights['"}'] == FIELD_WEIGHT
     assert weights["。"] == weights["建议"] == 1.0
@@ -85,10 +86,12 @@ def test_texts_of_a_batch_are_about_as_long() -> None:
 
 
 def test_every_row_comes_once_in_a_round() -> None:
-    """Two pools of two processes are 128 texts of 96 rows; the row is told by its features, which carry little noise."""
-    texts, seen = Texts(VIEWS, TOKENIZER), Counter[int]()
+    """Two pools of two processes are 128 texts of 96 rows; the row is written into a token that is mixed with no others."""
+    features = VIEWS.features.copy()
+    features[:, PROPOSALS, -1] = np.arange(96)
+    texts, seen = Texts(replace(VIEWS, features=features), TOKENIZER), Counter[int]()
     for step, rank in product(range(2 * POOL), (0, 1)):
         for one in texts.batch((0, 0), step, 4, rank, 2).features.numpy():
-            seen[int(np.abs(VIEWS.features - one).mean(axis=(1, 2)).argmin())] += 1
+            seen[round(float(one[PROPOSALS, -1]))] += 1
     assert sorted(seen) == list(range(96))
     assert Counter(seen.values()) == {1: 64, 2: 32}

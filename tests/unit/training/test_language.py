@@ -68,8 +68,8 @@ def test_the_training_recursion_drafts_exactly_what_decoding_drafts() -> None:
 
 
 def test_the_rate_warms_up_and_falls() -> None:
-    plan = LanguagePlan(rate=1.0)
-    assert plan.rate_at(0, 0.0) < plan.rate_at(200, 0.1) > plan.rate_at(900, 0.9) > 0
+    plan = LanguagePlan()
+    assert plan.share_at(0, 0.0) < plan.share_at(200, 0.1) > plan.share_at(900, 0.9) > 0
 
 
 def test_deep_drafts_come_late_and_every_other_step() -> None:

@@ -3,21 +3,22 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from pipeline.encoder.compact import CompactEncoder
-from pipeline.encoder.net import FAMILIES, CompactNet, cells_to_voxels, crops_at, peaks, voxels_to_cells
+from pipeline.encoder.compact import CompactEncoder, folded, shown_to_proposer
+from pipeline.encoder.net import FAMILIES, FOLD, STRIDE, CompactNet, cells_to_voxels, crops_at, peaks, voxels_to_cells
 from pipeline.imaging.canonical import SHAPE
 from pipeline.training.examples import Example, example
 from pipeline.training.run import save_encoder
-from pipeline.training.vision import rate, train_vision
+from pipeline.training.vision import share_at, train_vision
 from pipeline.training.vision_losses import goals, losses
 
-CELLS = tuple(n // 2 for n in SHAPE)
+CELLS = tuple(n // step for n, step in zip(SHAPE, STRIDE, strict=True))
 SEEDS = [seed for seed in range(60) if example(seed).targets][:4]
 
 
@@ -35,7 +36,7 @@ def test_the_targets_lead_back_to_what_is_there(seed: int, mirrored: bool) -> No
 
 
 def test_cells_and_voxels_are_inverse() -> None:
-    voxels = torch.tensor([[0.0, 10.5, 95.0], [47.0, 71.0, 3.25]])
+    voxels = torch.tensor([[0.0, 10.5, 191.0], [47.0, 143.0, 3.25]])
     torch.testing.assert_close(cells_to_voxels(voxels_to_cells(voxels)), voxels)
 
 
@@ -44,16 +45,33 @@ def test_points_and_voxels_are_inverse_and_the_mirror_turns_x_alone(mirrored: bo
     one = replace(example(SEEDS[0]), mirrored=mirrored)
     voxels = torch.tensor([[5.0, 10.5, 90.0]])
     torch.testing.assert_close(one.voxels(one.points(voxels)), voxels, atol=1e-3, rtol=0)
-    own = replace(one, mirrored=False).points(torch.tensor([[5.0, 10.5, 95.0 - 90.0 if mirrored else 90.0]]))
+    own = replace(one, mirrored=False).points(torch.tensor([[5.0, 10.5, SHAPE[2] - 1 - 90.0 if mirrored else 90.0]]))
     np.testing.assert_allclose(one.points(voxels), own, atol=1e-6)
 
 
 def test_a_crop_is_centred_on_its_point() -> None:
-    windows = torch.zeros(4, *SHAPE)
-    windows[:, 20, 30, 40] = 1.0
-    (crop,) = crops_at(windows, torch.tensor([[20.0, 30.0, 40.0]]))
-    assert crop[0].argmax() == np.ravel_multi_index((3, 7, 7), (7, 15, 15))
-    assert crop[0].max() == pytest.approx(1.0, abs=1e-4)
+    hu = np.full(SHAPE, -1024.0, dtype=np.float32)
+    hu[20, 60:62, 80:82] = 3000.0  # one place: two voxels by two
+    (crop,) = crops_at(shown_to_proposer(hu), torch.tensor([[20.0, 60.5, 80.5]]))
+    assert crop.shape == (4, 7, 15, 15)
+    for window in crop:
+        assert window.argmax() == np.ravel_multi_index((3, 7, 7), (7, 15, 15))
+        assert window.max() == pytest.approx(1.0, abs=1e-3)
+
+
+def test_folding_loses_nothing_and_keeps_neighbours_together() -> None:
+    hu = np.random.default_rng(0).normal(size=(2, 6, 8)).astype(np.float32)
+    parts = folded(hu)
+    assert parts.shape == (FOLD * FOLD, 2, 3, 4)
+    for y, x in product(range(FOLD), range(FOLD)):
+        np.testing.assert_array_equal(parts[FOLD * y + x], hu[:, y::FOLD, x::FOLD])
+
+
+def test_crowded_phantoms_hold_more_and_smaller_lesions_and_those_of_a_seed_are_the_same_without() -> None:
+    usual, crowded = [example(seed) for seed in range(40)], [example(seed, crowded=True) for seed in range(40)]
+    sizes = [[t.size_mm for one in group for t in one.targets if t.lesion is not None and t.lesion.kind == "结节"] for group in (usual, crowded)]
+    assert len(sizes[1]) > 2.5 * len(sizes[0])
+    assert np.median(sizes[1]) < np.median(sizes[0])
 
 
 def _dense(seeds: range) -> tuple[Example, int]:
@@ -126,8 +144,8 @@ def test_training_goes_on_where_a_leg_stopped(tmp_path: Path) -> None:
 
 
 def test_the_rate_warms_up_and_falls_to_the_end() -> None:
-    assert rate(0, 0.0) < rate(50, 0.0) < rate(200, 0.0)
-    assert rate(200, 0.0) > rate(200, 0.5) > rate(200, 1.0) > 0
+    assert share_at(0, 0.0) < share_at(50, 0.0) < share_at(200, 0.0)
+    assert share_at(200, 0.0) > share_at(200, 0.5) > share_at(200, 1.0) > 0
 
 
 def test_saved_weights_are_read_by_the_encoder(tmp_path: Path) -> None:
