@@ -80,9 +80,7 @@ class Proposer(nn.Module):
 
 def spread_out(packed: Tensor) -> Tensor:
     """(B, 4·C, Z, Y, X) → (B, C, Z, 2·Y, 2·X): channels that stood for neighbours within a slice, side by side."""
-    b, c, z, y, x = packed.shape
-    parts = packed.reshape(b, c // SPLIT**2, SPLIT, SPLIT, z, y, x).permute(0, 1, 4, 5, 2, 6, 3)  # (B, C, Z, Y, 2, X, 2)
-    return parts.reshape(b, c // SPLIT**2, z, y * SPLIT, x * SPLIT)
+    return F.pixel_shuffle(packed.transpose(1, 2), SPLIT).transpose(1, 2)
 
 
 class RoiNet(nn.Module):

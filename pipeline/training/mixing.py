@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from pipeline.drafting.schema import MAX_CANDIDATES, MAX_LIVER, MAX_NODES
 from pipeline.model import Candidate
-from pipeline.training.phantom import Lesion, LiverLesion, Node, Truth
-from pipeline.training.scene import match
+from pipeline.training.phantom import Truth
+from pipeline.training.scene import Listed, match, there_is
 from pipeline.training.shards import Views
 
-Thing = Lesion | Node | LiverLesion
 LUNG_COUNTS = (0.06, 0.14, 0.2, 0.2, 0.17, 0.13, 0.1)  # shares of patients with so many lung proposals: many of them, as those are hard to tell apart
 OTHER_SHARE = 0.3  # of patients: with nodes, and as often with lesions of the liver
 
@@ -26,7 +25,7 @@ class Seen:
 
     features: NDArray[np.float32]
     candidates: tuple[Candidate, ...]
-    found: dict[int, Thing]
+    found: dict[int, Listed]
     truth: Truth
 
 
@@ -34,7 +33,7 @@ class Seen:
 class _Proposal:
     token: NDArray[np.float32]  # (D,)
     candidate: Candidate
-    thing: Thing | None
+    thing: Listed | None
 
 
 class Patients:
@@ -42,7 +41,7 @@ class Patients:
 
     def __init__(self, views: Views) -> None:
         self._views = views
-        self._found = [match(candidates, _things(truth)) for candidates, truth in zip(views.candidates, views.truths, strict=True)]
+        self._found = [match(candidates, there_is(truth)) for candidates, truth in zip(views.candidates, views.truths, strict=True)]
         told = [one for row in range(len(views)) for one in self._told(row)]
         self._lungs = [one for one in told if one.candidate.lobe is not None]
         self._nodes = [one for one in told if one.candidate.kind == "淋巴结"]
@@ -73,10 +72,6 @@ class Patients:
     def _told(self, row: int) -> list[_Proposal]:
         features, found = self._views.features[row], self._found[row]
         return [_Proposal(features[one.index - 1], one, found.get(one.index)) for one in self._views.candidates[row]]
-
-
-def _things(truth: Truth) -> list[Thing]:
-    return [*truth.lesions, *truth.nodes, *truth.liver]
 
 
 def _some(pool: Sequence[_Proposal], count: int, rng: Generator) -> list[_Proposal]:

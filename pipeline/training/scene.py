@@ -36,6 +36,7 @@ class Placed(Protocol):
 
 
 Thing = TypeVar("Thing", bound=Placed)
+Listed = Lesion | Node | LiverLesion  # what the lists of a report are of
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +106,15 @@ class Scene:
 
 def scene(candidates: Sequence[Candidate], truth: Truth, reason: Reason = Reason.UNKNOWN) -> Scene:
     """What a report of these proposals says: their sizes as measured, every other word as it is true; what was not proposed is left out."""
-    things: list[Lesion | Node | LiverLesion] = [*truth.lesions, *truth.nodes, *truth.liver]
-    return scene_of(candidates, match(candidates, things), truth, reason)
+    return scene_of(candidates, match(candidates, there_is(truth)), truth, reason)
 
 
-def scene_of(
-    candidates: Sequence[Candidate], found: Mapping[int, Lesion | Node | LiverLesion], truth: Truth, reason: Reason = Reason.UNKNOWN
-) -> Scene:
+def there_is(truth: Truth) -> list[Listed]:
+    """Everything of a truth that can be proposed."""
+    return [*truth.lesions, *truth.nodes, *truth.liver]
+
+
+def scene_of(candidates: Sequence[Candidate], found: Mapping[int, Listed], truth: Truth, reason: Reason = Reason.UNKNOWN) -> Scene:
     """The same where it is known which proposal is what; of `truth` only what has no place is read."""
     measured = {candidate.index: min(MAX_SIZE_MM, max(1, round(candidate.size_mm))) for candidate in candidates}
     lesions = [_said(index, thing, measured[index]) for index, thing in found.items() if isinstance(thing, Lesion)]
