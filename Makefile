@@ -3,11 +3,12 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 VENV ?= .venv
 VLLM ?= .venv-vllm
+SGLANG ?= .venv-sglang
 BIN = $(VENV)/bin
 TORCH_INDEX ?=
 PIP = $(BIN)/pip --disable-pip-version-check install -q
 
-.PHONY: help demo test long test-vllm lint bench clean
+.PHONY: help demo test long test-sglang test-vllm lint bench clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -19,6 +20,9 @@ test: $(VENV)/.dev ## run all tests
 
 long: $(VENV)/.dev ## run the tests that take minutes
 	CTREPORT_LONG=1 $(BIN)/pytest -q -m long
+
+test-sglang: $(VENV)/.dev $(SGLANG)/.made ## the real SGLang with MTP writes the embedded engine's tokens (own environment, 2 GB)
+	CTREPORT_SGLANG_PYTHON=$(abspath $(SGLANG))/bin/python $(BIN)/pytest -q -s -m sglang tests/sglang
 
 test-vllm: $(VENV)/.dev $(VLLM)/.made ## vLLM with MTP writes the embedded engine's tokens (own environment, 2 GB)
 	CTREPORT_VLLM_PYTHON=$(abspath $(VLLM))/bin/python $(BIN)/pytest -q -s -m vllm tests/vllm
@@ -44,6 +48,13 @@ $(VENV)/.dev: $(VENV)/.run
 	@$(PIP) -e '.[embedded,web,dev]'
 	@touch $@
 
+$(SGLANG)/.made: tests/sglang/requirements.txt
+	@echo "environment: $(SGLANG), SGLang for the processor (once; a minute or two)"
+	@$(PYTHON) -m venv $(SGLANG)
+	@$(SGLANG)/bin/pip --disable-pip-version-check install -q $(TORCH_INDEX) "torch==2.13.0"
+	@$(SGLANG)/bin/pip --disable-pip-version-check install -q --no-deps -r tests/sglang/requirements.txt
+	@touch $@
+
 $(VLLM)/.made:
 	@echo "environment: $(VLLM), vLLM for the processor (once; some minutes)"
 	@$(PYTHON) -m venv $(VLLM)
@@ -52,4 +63,4 @@ $(VLLM)/.made:
 	@touch $@
 
 clean: ## remove the environment and the demo's data
-	rm -rf $(VENV) $(VLLM) .ctreport build *.egg-info
+	rm -rf $(VENV) $(VLLM) $(SGLANG) .ctreport build *.egg-info

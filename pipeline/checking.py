@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from uuid import UUID
 
@@ -38,13 +38,53 @@ class Suspected:
 
 
 @dataclass(frozen=True, slots=True)
+class Grading:
+    """Where a guideline's table puts a finding (分级). `category` is empty where the table advises without naming classes."""
+
+    guideline: str  # its name and edition
+    row: str  # id of the row that fits
+    category: str
+    advice: str  # the table's own words
+    used: str  # the inputs that the row was found by, as a reader reads them
+    source: str  # publication, table and row
+
+
+@dataclass(frozen=True, slots=True)
+class Malignancy:
+    """A finding's probability of being malignant by a published formula, with everything that went into it."""
+
+    probability: float  # 0..1
+    formula: str
+    source: str
+    inputs: Mapping[str, float | str | bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """What a report holds of one finding besides what its drafter wrote. `sources` says of each element where it is from: measured (the images
+    give what the drafter wrote), draft (the drafter alone), text (read in 描述), guideline or formula. What nobody knows is None."""
+
+    segment: str | None = None
+    shape: str | None = None  # 形态
+    enhancement: str | None = None  # 强化方式; None without contrast agent
+    advice: str | None = None  # 建议 of this finding
+    grading: Grading | None = None
+    malignancy: Malignancy | None = None
+    slice_sop_uid: str | None = None  # the slice that shows its candidate
+    slice_frame: int | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
-    """A report after the rules: replaced text, and every hit."""
+    """A report after the rules: replaced text, every hit, and the elements of each finding in the order of the report's list."""
 
     report: Report
     hits: tuple[Hit, ...]
     rules_version: int
     alerts: tuple[Suspected, ...] = ()
+    elements: tuple[Elements, ...] = ()
+    differs: tuple[Hit, ...] = ()  # where the text says what its own list of findings does not say
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,6 +8,7 @@
     └── Permanent                 show a human; a retry changes nothing until somebody acts
         ├── BadInput              bytes or values that cannot be understood
         │   ├── UnreadableDicom
+        │   ├── NotFound          what a caller names is not here
         │   └── BadDraft          a model's answer that is not a valid report
         ├── Unsupported           understood, but no model here reads it (head, limb, no CT volume)
         ├── ModelMissing          weights, tokenizer or card are absent or do not fit
@@ -48,6 +49,10 @@ class BadInput(Permanent):
 
 class UnreadableDicom(BadInput):
     """A data set that has no usable header."""
+
+
+class NotFound(BadInput):
+    """What a caller names is not here."""
 
 
 class BadDraft(BadInput):

@@ -82,7 +82,8 @@ class Guideline:
 
 @dataclass(frozen=True, slots=True)
 class HistoryCue:
-    """Words in the indication that tell of the patient. `input`: screening, cancer, immunosuppressed, risk; `answer`: yes, no, high, low."""
+    """Words in the indication that tell of the patient. `input`: screening, cancer, immunosuppressed, risk, family (lung cancer in the
+    family); `answer`: yes, no, high, low."""
 
     input: str
     answer: str

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 WATERMARK = "AI 草稿，未经医师审核，不得作为诊断依据"
 DEMO_WATERMARK = "演示模型，不可用于临床"
 LIVE = "live"  # the use on a card that allows real studies
+DEPARTMENTS: Mapping[str, str] = MappingProxyType({"radiology": "放射科", "oncology": "肿瘤科", "pulmonology": "呼吸科"})  # written for
 RETENTION_EXPIRED = "113039"  # PS3.16 CID 7011: data retention policy expired
 
 
@@ -27,8 +28,8 @@ class Machine(enum.StrEnum):
 
     def move(self, to: Self) -> Self:
         """Return `to` if the move is legal, else raise IllegalMove."""
-        if to not in MOVES[self]:
-            legal = ", ".join(sorted(MOVES[self])) or "none (final)"
+        if to not in self.onward:
+            legal = ", ".join(sorted(self.onward)) or "none (final)"
             name = type(self).__name__
             raise IllegalMove(f"{name} cannot go from '{self}' to '{to}'; legal moves from here: {legal}")
         return to
@@ -36,7 +37,12 @@ class Machine(enum.StrEnum):
     @property
     def final(self) -> bool:
         """True when no move leads out of this state."""
-        return not MOVES[self]
+        return not self.onward
+
+    @property
+    def onward(self) -> frozenset[Machine]:
+        """The states that a move may lead to."""
+        return (REQUEST_MOVES if isinstance(self, RequestState) else MOVES)[self]
 
 
 class StudyState(Machine):
@@ -81,7 +87,16 @@ class AlertState(Machine):
     WAIVED = "waived"  # closed without telling anybody, with a reason: a false alarm, or a report that was signed all the same
 
 
-S, J, R, A = StudyState, JobState, ReportState, AlertState
+class RequestState(Machine):
+    """A draft that somebody asked for beside what the study's own job writes."""
+
+    WAITING = "waiting"
+    DRAFTING = "drafting"
+    DRAFTED = "drafted"
+    FAILED = "failed"
+
+
+S, J, R, A, Q = StudyState, JobState, ReportState, AlertState, RequestState
 MOVES: Mapping[Machine, frozenset[Machine]] = MappingProxyType(
     {
         S.RECEIVING: frozenset({S.COMPLETE, S.PARTIAL, S.HELD, S.WITHDRAWN}),
@@ -107,6 +122,14 @@ MOVES: Mapping[Machine, frozenset[Machine]] = MappingProxyType(
         A.OPEN: frozenset({A.ACKNOWLEDGED, A.WAIVED}),
         A.ACKNOWLEDGED: frozenset(),
         A.WAIVED: frozenset({A.ACKNOWLEDGED, A.OPEN}),  # open again when a later revision's draft speaks of it
+    }
+)
+REQUEST_MOVES: Mapping[Machine, frozenset[Machine]] = MappingProxyType(  # a mapping of its own: its states are called like those of jobs
+    {
+        Q.WAITING: frozenset({Q.DRAFTING}),
+        Q.DRAFTING: frozenset({Q.WAITING, Q.DRAFTED, Q.FAILED}),  # back when its lease ran out, or when the study has a newer revision
+        Q.DRAFTED: frozenset(),
+        Q.FAILED: frozenset(),
     }
 )
 
@@ -227,6 +250,7 @@ class Header:
     kvp: float | None = None
     contrast_agent: str = ""  # empty: none is named
     protocol: str = ""
+    requesting_service: str = ""  # RequestingService: the department that asked for the examination, as it names itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +300,8 @@ class Job:
     image_flags: tuple[str, ...] = ()  # what the listener noted about any image of the study
     completeness: str = ""  # empty when the revision was frozen complete, else why it is partial, as a reader reads it
     ranked: tuple[RankedStack, ...] = ()  # what may be read, best first; `files` are those of one of them. Empty: there is nothing else
+    requesting_service: str = ""  # as in Header
+    cause: str = ""  # why this revision was made, see `renewing.Cause`; empty: the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +393,9 @@ class Generation:
     positions: tuple[tuple[int, int], ...] = ()  # (drafted, accepted) at position 1, 2, … of a draft, forced tokens excluded
     sections: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)  # section → (tokens, drafted, accepted)
     sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # mtp | lookup → (drafted, accepted)
+    first_token_s: float | None = None  # seconds until the first token; None where it was not seen
+    k: int | None = None  # tokens drafted per step where that was one number; None: the engine's own policy
+    lengths: Mapping[str, int | None] = field(default_factory=dict)  # section → k, of a text that was written in sections
 
     @property
     def acceptance(self) -> float:
@@ -417,6 +446,8 @@ class DraftSource:
     model: str
     model_digest: str
     phantom_only: bool
+    server: str = ""  # name and version of the draft server; empty: embedded
+    speculation: str = ""  # how the server drafts, as it reports it; empty: the engine's own policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,6 +457,17 @@ class DraftAnswer:
     text: str
     generation: Generation
     source: DraftSource
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The findings of one revision as JSON text, made once and frozen: every department's text is written from them. `whole` is the first
+    department's report where it was written in the same call."""
+
+    text: str
+    generation: Generation
+    source: DraftSource
+    whole: DraftAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ A `Store` gives one `Work` per transaction: leaving the `with` block commits, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -15,6 +15,7 @@ from typing import Protocol
 from uuid import UUID
 
 from pipeline.alerting import Alerts
+from pipeline.asking import Requests
 from pipeline.checking import Draft, Hit, Prior, RuleSet
 from pipeline.choosing import ChoiceRule, SeriesChoice
 from pipeline.errors import Permanent
@@ -24,6 +25,7 @@ from pipeline.modalities import Commitments, Performed
 from pipeline.model import (
     DraftAnswer,
     Features,
+    Found,
     Header,
     Job,
     JobState,
@@ -37,6 +39,10 @@ from pipeline.model import (
     Study,
     StudyState,
 )
+from pipeline.nightly import NightShift
+from pipeline.renewing import Kept, Renewals
+from pipeline.sampling import Samples
+from pipeline.urgency import UNBOUND, Pick, Slots
 
 
 class Clock(Protocol):
@@ -78,10 +84,20 @@ class Archive(Protocol):
         """Make the names of committed files durable. Raises StorageFull."""
 
     def path(self, relative: str) -> Path:
-        """Absolute path of an archive-relative one. Refuses paths that leave the archive (BadInput)."""
+        """A local file with what an archive-relative path names, absent where the archive has none. Refuses paths that leave the archive (BadInput);
+        raises ServiceUnavailable where it has to be fetched and cannot be."""
+
+    def paths(self, relatives: Sequence[str]) -> list[Path]:
+        """As `path`, for several at once: from an object store they come side by side."""
 
     def features_path(self, identity: str, source: str) -> str:
         """Archive-relative path of what an encoder (its identity) makes of some files (their digest); its folder exists."""
+
+    def publish(self, relative: str) -> None:
+        """What was written whole at `path(relative)` is durable and found by every machine when this returns. Raises StorageFull."""
+
+    def sha256(self, relative: str) -> str | None:
+        """Hash of the bytes as the archive holds them now, not of a copy; None where it holds none. Raises ServiceUnavailable."""
 
     def prepare(self) -> None:
         """Make ready for images, once at start. Raises StorageFull."""
@@ -100,6 +116,7 @@ class Arrival:
     head: bytes  # of the data set: all of a small one, the beginning of a large one
     size: int  # bytes of the whole data set
     association: UUID | None
+    calling_aet: str = ""
 
 
 class Answer(StrEnum):
@@ -186,9 +203,12 @@ class Studies(Protocol):
     def choice_rules(self) -> tuple[ChoiceRule, ...]:
         """The site's rules of which series is read that are in force, in their order."""
 
-    def freeze(self, study: Study, choice: SeriesChoice, is_phantom: bool, reason: str | None, verdict: Verdict) -> UUID | None:
+    def freeze(
+        self, study: Study, choice: SeriesChoice, is_phantom: bool, reason: str | None, verdict: Verdict, night_in_s: float = 0.0
+    ) -> UUID | None:
         """Study → complete or partial, revision n+1, older live jobs → superseded, a job row (ready; or unsupported with `reason` when set) that
-        keeps the verdict. Returns its id, or None when nothing changed or a new image arrived since the study was claimed."""
+        keeps the verdict and why it was made. A night job is due after `night_in_s`. Returns its id, or None when nothing changed or a new image
+        arrived since the study was claimed."""
 
     def reject(self, note_study_uid: str, rejection: Rejection) -> tuple[Rejected, ...]:
         """Bar what the note names in its own study and in others of the same patient: studies whose every image it takes back are withdrawn,
@@ -198,11 +218,11 @@ class Studies(Protocol):
         """A claimed study of which every image is rejected → withdrawn, audited; False when a new image arrived since it was claimed."""
 
     # encode, draft
-    def claim(self, step: Step, limit: int, lease: Lease) -> tuple[Job, ...]:
-        """Up to `limit` jobs for ENCODE (ready → encoding) or DRAFT (encoded → drafting), priority then due time, FOR UPDATE SKIP LOCKED;
-        each claim counts one attempt."""
+    def claim(self, step: Step, limit: int, lease: Lease, pick: Pick = Pick.FIRST, slots: Slots = UNBOUND) -> tuple[Job, ...]:
+        """Up to `limit` jobs for ENCODE (ready → encoding) or DRAFT (encoded → drafting), STAT alone or others alone by `pick`, each in the order of
+        their rank, then due time, FOR UPDATE SKIP LOCKED; no more than `slots` lets the site work on. Each claim counts one attempt."""
 
-    def claim_together(self, step: Step, limit: int, lease: Lease) -> tuple[Job, ...]:
+    def claim_together(self, step: Step, limit: int, lease: Lease, pick: Pick = Pick.FIRST, slots: Slots = UNBOUND) -> tuple[Job, ...]:
         """As `claim`, for work in company: the first job alone where it was tried before, else up to `limit` that were not. So a job that ends its
         process costs another one try at most."""
 
@@ -223,12 +243,32 @@ class Studies(Protocol):
     def save_draft(self, job: Job, draft: Draft, lease: Lease) -> UUID:
         """Draft, findings, flags, report row (waiting) and drafting → drafted. Raises LeaseLost."""
 
+    def save_further(self, job: Job, draft: Draft) -> UUID:
+        """The draft of one more department of a drafted job; the id of the one that is there where there is one. Raises LeaseLost when the revision
+        was superseded meanwhile."""
+
+    def found(self, job_id: UUID) -> Found | None:
+        """The frozen findings of a job's revision, None while there are none."""
+
+    def keep_found(self, job: Job, found: Found) -> Found:
+        """Freeze findings; the first word stands, and is what this returns."""
+
     # maintenance
     def reclaim_expired(self, max_attempts: int) -> int:
-        """Hand back jobs and studies whose lease ran out (past max_attempts: failed, with a sentence); returns how many."""
+        """Hand back jobs and studies whose lease ran out (max_attempts times: failed, with a sentence); returns how many."""
 
     def waiting(self, step: Step, patience: Patience) -> int:
         """How many rows `step` could claim right now."""
+
+    def oldest_s(self, step: Step) -> Mapping[bool, float]:
+        """Seconds that the longest waiting job of encode or draft could have been claimed: of STAT under True, of all others under False; without
+        a lane where nothing waits."""
+
+    def turn(self, name: str, every_s: float) -> bool:
+        """True once per period over the whole site, for whoever asks first: two schedules then do one's work."""
+
+    def hand_back(self, owner: str) -> int:
+        """Free every row that this owner holds, due at once and without counting the claim; returns how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +294,8 @@ class Deliveries(Protocol):
     def done(self, delivery: Delivery, lease: Lease) -> None:
         """Raises LeaseLost."""
 
-    def give_back(self, delivery: Delivery, reason: str, delay_s: float, max_attempts: int, lease: Lease) -> None:
-        """Waiting again after delay_s, or failed with the reason after max_attempts. Raises LeaseLost."""
+    def give_back(self, delivery: Delivery, reason: str, delay_s: float | None, lease: Lease) -> None:
+        """Waiting again after delay_s, or failed with the reason where there is no next time. Raises LeaseLost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,6 +448,18 @@ class Work(Protocol):
     def alerts(self) -> Alerts: ...
 
     @property
+    def requests(self) -> Requests: ...
+
+    @property
+    def night(self) -> NightShift: ...
+
+    @property
+    def renewals(self) -> Renewals: ...
+
+    @property
+    def samples(self) -> Samples: ...
+
+    @property
     def deliveries(self) -> Deliveries: ...
 
     @property
@@ -450,15 +502,39 @@ class Encoder(Protocol):
         """Raises BadInput."""
 
 
+def quiet(section: str, tokens: int) -> None:
+    """Tell nobody that a section of so many tokens is written."""
+
+
 class Drafter(Protocol):
-    """Features + indication → JSON text under the report schema."""
+    """Features + indication → findings, once, and from them each department's text. `lengths`: section, or empty for all → tokens drafted a step."""
 
     @property
     def phantom_only(self) -> bool:
         """True when the model's card forbids real studies outside demo mode."""
 
-    def draft(self, features: Features, indication: str, department: str) -> DraftAnswer:
-        """Raises ModelMissing, ServiceUnavailable or BadDraft."""
+    def find(
+        self,
+        features: Features,
+        indication: str,
+        department: str,
+        lengths: Mapping[str, int] | None = None,
+        told: Callable[[str, int], None] = quiet,
+    ) -> Found:
+        """The findings of a study; with the department's report where it is written in the same call. Raises ModelMissing, NotAllowed,
+        ServiceUnavailable or BadDraft."""
+
+    def write(
+        self,
+        features: Features,
+        indication: str,
+        found: Found,
+        department: str,
+        lengths: Mapping[str, int] | None = None,
+        told: Callable[[str, int], None] = quiet,
+        kept: Kept | None = None,
+    ) -> DraftAnswer:
+        """A whole report's JSON text with exactly the frozen findings; sections that are kept are not written again. Raises as `find`."""
 
 
 class Doorbell(Protocol):

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+HTTP = r"^https?://[^/\s]+"  # what a draft server's URL looks like
 
 
 class _Room(BaseSettings):
@@ -47,6 +50,22 @@ class BrokerSettings(_Room):
     visibility_timeout_s: int = Field(900, ge=1, description="seconds until an unacknowledged bell rings again; longer than the longest task")
 
 
+class RabbitSettings(_Room):
+    """RabbitMQ: the doorbell instead of Redis."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_RABBITMQ_")
+    url: SecretStr | None = Field(
+        None, description="amqp://user:password@host:port/vhost of RabbitMQ 3.10 or newer (amqps: over TLS), used instead of Redis; unset: Redis"
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _is_amqp(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not url.get_secret_value().startswith(("amqp://", "amqps://")):
+            raise ValueError("CTREPORT_RABBITMQ_URL does not begin with amqp:// or amqps://; a Redis goes into CTREPORT_REDIS_URL")
+        return url
+
+
 class ArchiveSettings(_Room):
     """Received bytes."""
 
@@ -55,6 +74,17 @@ class ArchiveSettings(_Room):
     free_floor_mb: int = Field(512, ge=0, description="MiB of free space below which the listener answers 0xA700")
     free_floor_percent: float = Field(1.0, ge=0, lt=100, description="the same floor as a share of the file system; the larger of the two counts")
     fsync: bool = Field(True, description="false: nothing is durable when it is acknowledged; for benchmarks only")
+    url: str | None = Field(
+        None,
+        pattern=r"^(s3://[^/]+|file:///[^/]+)",
+        description="s3://bucket/prefix, or file:///folder on a shared disk, where images and features of all machines are; "
+        "each one's folder is then its cache; unset: the folder alone",
+    )
+    s3_endpoint: str | None = Field(None, pattern=HTTP, description="http(s)://host:port of an S3-compatible store; unset: AWS, or AWS_ENDPOINT_URL")
+    s3_key: SecretStr | None = Field(None, description="access key id; unset: as AWS's own tools find it")
+    s3_secret: SecretStr | None = Field(None, description="its secret")
+    s3_timeout_s: float = Field(20.0, gt=0, description="seconds until an object store that does not answer counts as down")
+    cache_gb: float = Field(50.0, gt=0, description="gigabytes (10^9) of copies that a machine keeps; none goes within an hour of its last use")
 
 
 class ListenerSettings(_Room):
@@ -172,16 +202,106 @@ class AssembleSettings(_Room):
     min_slices: int = Field(8, ge=8, description="fewer axial images than this are not a volume; 8 at least")
 
 
+class RetryRow(BaseModel):
+    """How often and how soon errors of one family are tried again."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    tries: int = Field(ge=1, le=1000)
+    first_s: float = Field(ge=0)
+    longest_s: float = Field(600.0, ge=0)
+
+
+class UrgencyRow(BaseModel):
+    """Where studies come from that have a priority; patterns are searched without regard to case."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    priority: Literal["stat", "inpatient", "routine", "night"]
+    aet: str = ""
+    station: str = ""
+    service: str = ""
+
+    @field_validator("aet", "station", "service")
+    @classmethod
+    def _is_pattern(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"'{pattern}' is no regular expression ({error}); mend it in CTREPORT_WORK_URGENCY") from None
+        return pattern
+
+    @model_validator(mode="after")
+    def _says_where(self) -> Self:
+        if not (self.aet or self.station or self.service):
+            raise ValueError("an entry of CTREPORT_WORK_URGENCY names an aet, a station or a service")
+        return self
+
+
 class WorkSettings(_Room):
     """Leases, retries and the sweeper."""
 
     model_config = SettingsConfigDict(env_prefix="CTREPORT_WORK_")
     lease_s: float = Field(60.0, gt=0, description="seconds until a claimed row without heartbeat goes back")
     batch: int = Field(4, ge=1, description="jobs claimed at once")
-    max_attempts: int = Field(5, ge=1, description="claims of one step until the job is failed")
-    retry_delay_s: float = Field(5.0, ge=0, description="seconds until the first retry; doubles with each attempt")
+    max_attempts: int = Field(5, ge=1, description="claims of one step that end in a passing error, or without a word, until the job is failed")
+    retry_delay_s: float = Field(5.0, ge=0, description="seconds until the first retry; doubles with each attempt, less up to half of it by chance")
+    retries: dict[Literal["service", "storage", "passing"], RetryRow] | None = Field(
+        None,
+        description='JSON of error families that are tried otherwise, as {"service": {"tries": 40, "first_s": 5, "longest_s": 900}}; unset: service '
+        "12 tries, storage 24 with pauses up to 1800 s, passing by the two settings above",
+    )
+    urgency: tuple[UrgencyRow, ...] | None = Field(
+        None,
+        description="JSON list of where studies get a priority (stat, inpatient, routine, night) from: priority and patterns for aet, station, "
+        "service, the first that fits counts; unset: 急诊 and emergency in service or station are stat",
+    )
+    max_encoding: int | None = Field(
+        None, ge=1, description="studies that all workers together encode at once, as GPU memory allows; unset: as many as each worker takes"
+    )
+    max_drafting: int | None = Field(
+        None, ge=1, description="texts that all workers together have drafted at once, as the draft servers take; unset: as many as each worker takes"
+    )
+    stat_slots: int = Field(1, ge=0, description="of those at once, how many are kept free for STAT; one always stays for the others")
+    stat_alarm_s: float = Field(300.0, gt=0, description="seconds that a STAT study may wait for encode or draft until that is an alarm")
+    queue_alarm_s: float = Field(3600.0, gt=0, description="seconds that any other study may wait for encode or draft until that is an alarm")
+    grace_s: float = Field(20.0, ge=0, description="seconds that a worker told to end has for what it works on; then it hands it back")
+    deaf_s: float = Field(120.0, gt=0, description="seconds without a bell, while rows wait, after which an idle worker starts again")
     sweep_s: float = Field(10.0, gt=0, description="seconds between two rounds of the sweeper")
     deadline_s: float = Field(600.0, gt=0, description="seconds after which a step that hangs ends its process")
+
+
+CLOCK = r"([01]\d|2[0-3]):[0-5]\d"
+
+
+class NightSettings(_Room):
+    """The night shift."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_NIGHT_")
+    window: str = Field(
+        "22:00-06:00",
+        pattern=f"^{CLOCK}-{CLOCK}$",
+        description="off-peak hours in the site's time, in which studies of the night priority are drafted; equal times: at any hour",
+    )
+    time_zone: str = Field("Asia/Shanghai", description="the site's time zone, as the tz database names it")
+    first_reader: str = Field("08:00", pattern=f"^{CLOCK}$", description="when the first reader comes, in the site's time")
+    replan_s: float = Field(300.0, gt=0, description="seconds until what has arrived meanwhile is put into the plan that is on")
+
+    @field_validator("time_zone")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        try:
+            ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError(f"'{name}' is no time zone of the tz database; write CTREPORT_NIGHT_TIME_ZONE as Asia/Shanghai") from None
+        return name
+
+
+class SampleSettings(_Room):
+    """The nightly quality sample."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_SAMPLE_")
+    share: float = Field(0.1, gt=0, le=1, description="share of a night's drafts that is measured; at least one of each department and scanner")
+    seed: int = Field(0, description="with the night, decides which drafts those are")
+    at: str = Field("06:00", pattern=f"^{CLOCK}$", description="when a night ends and is sampled, in the site's time")
 
 
 class ImagingSettings(_Room):
@@ -228,6 +348,10 @@ class EncoderSettings(_Room):
     )
 
 
+Department = Literal["radiology", "oncology", "pulmonology"]
+Section = Literal["检查所见", "描述", "诊断意见", "建议"]
+
+
 class DraftSettings(_Room):
     """Report drafting."""
 
@@ -236,8 +360,80 @@ class DraftSettings(_Room):
     k: int | None = Field(
         None, ge=0, le=16, description="tokens drafted per step by the MTP layer; 0: none; unset: adaptive, with lookup; the text is the same"
     )
+    k_by_section: dict[Section, Annotated[int, Field(ge=0, le=16)]] | None = Field(
+        None,
+        description='JSON of sections that draft otherwise, as {"检查所见": 7, "诊断意见": 2}; 描述 goes with 检查所见 unless named; unset: none',
+    )
+    write: Literal["sections", "whole"] = Field(
+        "sections",
+        description="sections: the findings, then each text from them, in calls of their own; whole: the site's own department in one call",
+    )
     max_tokens: int = Field(600, ge=16, description="longest answer in tokens")
-    department: str = Field("radiology", description="department that drafts are written for")
+    term_tries: int = Field(
+        2,
+        ge=0,
+        le=5,
+        description="times that a text with a word off the lexicon is written again with a listed term in its place; then it is flagged",
+    )
+    department: Department = Field("radiology", description="department that every study is drafted for: radiology, oncology or pulmonology")
+    services: dict[str, Department] | None = Field(
+        None,
+        description='JSON of how RequestingService names departments here, as {"胸外一区": "oncology"}; they get a draft of their own beside; '
+        "unset: by the usual words",
+    )
+    schema_in_prompt: bool = Field(
+        False, description="true: draft servers also read the report's JSON schema at the head of each prompt, for models that were not trained on it"
+    )
+
+
+class SglangSettings(_Room):
+    """Draft servers that run SGLang."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_SGLANG_")
+    url: str | None = Field(None, pattern=HTTP, description="http://host:port of the draft server (SGLang with MTP) or of its router; unset: none")
+    text_url: str | None = Field(
+        None,
+        pattern=HTTP,
+        description="a second server that drafts few tokens per step, for 诊断意见 and 建议; unset: the first writes them too",
+    )
+    plain_url: str | None = Field(
+        None, pattern=HTTP, description="a server of the same model without MTP: the next rung, and whose tokens the others must write; unset: none"
+    )
+    api_key: SecretStr | None = Field(None, description="what the servers were started with as --api-key; unset: no key is sent")
+
+
+class VllmSettings(_Room):
+    """A draft server that runs vLLM: the rung behind SGLang."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_VLLM_")
+    url: str | None = Field(None, pattern=HTTP, description="http://host:port of the draft server (vLLM); unset: none")
+    api_key: SecretStr | None = Field(None, description="what the server was started with as --api-key; unset: no key is sent")
+
+
+class ServedSettings(_Room):
+    """What draft servers serve, and how long they are waited for."""
+
+    model_config = SettingsConfigDict(env_prefix="CTREPORT_SERVED_")
+    model: Path | None = Field(
+        None,
+        description="folder with config.json, tokenizer.json and card.json of the served checkpoint, its weights may be elsewhere; "
+        "unset: CTREPORT_DRAFT_WEIGHTS",
+    )
+    digest: str | None = Field(
+        None, pattern="^[0-9a-f]{64}$", description="digest of the served weights, as `ctreport model digest` prints it; unset: that of the folder"
+    )
+    connect_timeout_s: float = Field(3.0, gt=0, description="seconds until a server that takes no connection counts as down")
+    first_token_timeout_s: float = Field(30.0, gt=0, description="seconds without a word from a server until it counts as down")
+    timeout_s: float = Field(120.0, gt=0, description="seconds for one text, retries included")
+    retries: int = Field(2, ge=0, le=10, description="further attempts after a broken connection or an answer 5xx; none after 4xx or a time-out")
+    concurrency: int = Field(12, ge=1, le=256, description="studies that one worker has drafted by servers at once")
+    recheck_s: float = Field(30.0, gt=0, description="seconds until a server that failed is looked at again")
+    max_gap: float = Field(
+        0.25,
+        ge=0,
+        description="log-probability between the two likeliest tokens above which a differing token refuses a server; in float32 each one does",
+    )
+    ca: Path | None = Field(None, description="PEM file of the authorities of https servers; unset: the system's")
 
 
 class DeliverSettings(_Room):
@@ -248,11 +444,17 @@ class DeliverSettings(_Room):
 
 
 class WebSettings(_Room):
-    """The health page."""
+    """The health page and the HTTP API."""
 
     model_config = SettingsConfigDict(env_prefix="CTREPORT_WEB_")
     host: str = Field("127.0.0.1", description="address of the web process")
     port: int = Field(8042, ge=0, le=65535, description="TCP port of the web process")
+    token: SecretStr | None = Field(
+        None,
+        min_length=16,
+        description="bearer token of the HTTP API /api/v1, which answers on this machine only; unset: the file api_token of an embedded stack's data "
+        "folder, else the API is off",
+    )
 
 
 class LogSettings(_Room):
@@ -266,6 +468,7 @@ ROOMS: dict[str, type[_Room]] = {
     "site": SiteSettings,
     "store": StoreSettings,
     "broker": BrokerSettings,
+    "rabbit": RabbitSettings,
     "archive": ArchiveSettings,
     "listener": ListenerSettings,
     "access": AccessSettings,
@@ -273,9 +476,14 @@ ROOMS: dict[str, type[_Room]] = {
     "commit": CommitSettings,
     "assemble": AssembleSettings,
     "work": WorkSettings,
+    "night": NightSettings,
+    "sample": SampleSettings,
     "imaging": ImagingSettings,
     "encoder": EncoderSettings,
     "draft": DraftSettings,
+    "sglang": SglangSettings,
+    "vllm": VllmSettings,
+    "served": ServedSettings,
     "deliver": DeliverSettings,
     "web": WebSettings,
     "log": LogSettings,
@@ -289,6 +497,7 @@ class Settings:
         self.site = SiteSettings()
         self.store = StoreSettings()
         self.broker = BrokerSettings()
+        self.rabbit = RabbitSettings()
         self.archive = ArchiveSettings()
         self.listener = ListenerSettings()
         self.access = AccessSettings()
@@ -296,18 +505,33 @@ class Settings:
         self.commit = CommitSettings()
         self.assemble = AssembleSettings()
         self.work = WorkSettings()
+        self.night = NightSettings()
+        self.sample = SampleSettings()
         self.imaging = ImagingSettings()
         self.encoder = EncoderSettings()
         self.draft = DraftSettings()
+        self.sglang = SglangSettings()
+        self.vllm = VllmSettings()
+        self.served = ServedSettings()
         self.deliver = DeliverSettings()
         self.web = WebSettings()
         self.log = LogSettings()
 
     @property
     def mode(self) -> Literal["demo", "site"]:
-        """Explicit mode, else site as soon as a database or broker URL is given."""
-        external = self.store.url is not None or self.broker.url is not None
+        """Explicit mode, else site as soon as a database, broker or draft server URL is given."""
+        external = self.store.url is not None or self.broker_url is not None or self.draft_servers
         return self.site.mode or ("site" if external else "demo")
+
+    @property
+    def broker_url(self) -> SecretStr | None:
+        """The broker that is given: RabbitMQ before Redis; None: the embedded Valkey."""
+        return self.rabbit.url or self.broker.url
+
+    @property
+    def draft_servers(self) -> bool:
+        """True when a draft server is configured."""
+        return any(url is not None for url in (self.sglang.url, self.sglang.text_url, self.sglang.plain_url, self.vllm.url))
 
     @property
     def archive_root(self) -> Path:

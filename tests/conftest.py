@@ -123,10 +123,11 @@ def _is_loopback(host: str) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests marked `vllm` or `long` out, unless -m asks for them, or CTREPORT_LONG=1 for the long ones."""
+    """Leave tests marked `sglang`, `vllm` or `long` out, unless -m asks for them, or CTREPORT_LONG=1 for the long ones."""
     if config.getoption("markexpr"):
         return
-    unwanted = {"vllm"} if os.environ.get("CTREPORT_LONG", "").lower() in ON else {"vllm", "long"}
+    own = {"sglang", "vllm"}  # these need environments of their own
+    unwanted = own if os.environ.get("CTREPORT_LONG", "").lower() in ON else {*own, "long"}
     left_out = [item for item in items if unwanted & {marker.name for marker in item.iter_markers()}]
     if left_out:
         items[:] = [item for item in items if item not in left_out]

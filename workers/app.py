@@ -10,24 +10,24 @@ from datetime import timedelta
 import celery
 import structlog
 from celery import signals
-from kombu import Queue
 
 from pipeline import log, metrics
 from pipeline.errors import Transient
 from pipeline.model import Step
 from pipeline.settings import settings
+from workers import broker
 
 QUEUES = (Step.ASSEMBLE, Step.ENCODE, Step.DRAFT, Step.DELIVER, Step.MAINTENANCE)
 EXIT_DEADLINE = 75  # EX_TEMPFAIL: the supervisor starts the process again
 logger = log.get(__name__)
 
 
-def create_app(redis_url: str, visibility_timeout_s: int, deadline_s: float = 600.0) -> celery.Celery:
+def create_app(broker_url: str, visibility_timeout_s: int, deadline_s: float = 600.0) -> celery.Celery:
     """An app that carries JSON bells only. Waiting is a row and a sweeper, never an eta.
 
     `visibility_timeout_s` should exceed `deadline_s`; where it does not, a bell may ring twice, which changes nothing.
     """
-    app = celery.Celery("ctreport", broker=redis_url, task_cls="workers.app:StepTask", include=["workers.tasks"])
+    app = celery.Celery("ctreport", broker=broker_url, task_cls="workers.app:StepTask", include=["workers.tasks"])
     app.conf.update(
         task_serializer="json",
         accept_content=["json"],
@@ -35,7 +35,7 @@ def create_app(redis_url: str, visibility_timeout_s: int, deadline_s: float = 60
         task_acks_late=True,
         task_reject_on_worker_lost=True,
         task_create_missing_queues=False,
-        task_queues=[Queue(step.value) for step in QUEUES],
+        task_queues=broker.queues(broker_url, [step.value for step in QUEUES]),
         task_default_queue=Step.MAINTENANCE.value,
         task_routes={step.value: {"queue": step.value} for step in QUEUES},
         task_time_limit=deadline_s,  # prefork only: solo and thread pools ignore both (the watchdog of StepTask covers those)
@@ -46,15 +46,7 @@ def create_app(redis_url: str, visibility_timeout_s: int, deadline_s: float = 60
         worker_enable_soft_shutdown_on_idle=False,
         worker_send_task_events=False,
         broker_connection_retry_on_startup=True,
-        broker_transport_options={
-            "visibility_timeout": visibility_timeout_s,
-            "unacked_restore_interval": 5,
-            "unacked_restore_throttle": 1,
-            "socket_keepalive": True,
-            "socket_connect_timeout": 3,
-            "socket_timeout": 30,
-            "health_check_interval": 25,
-        },
+        **broker.configuration(broker_url, visibility_timeout_s),
     )
     return app
 
@@ -66,7 +58,7 @@ class StepTask(celery.Task):  # type: ignore[type-arg]  # generic in the stubs o
 
     def __call__(self, *args: object, **kwargs: object) -> None:
         """Run the body. A failure is logged and counted; the row's lease, not the message, brings the work back."""
-        structlog.contextvars.bind_contextvars(step=self.name)
+        structlog.contextvars.bind_contextvars(step=self.name, task_id=self.request.id)
         watchdog = threading.Timer(settings().work.deadline_s, _exit_hung, args=(self.name,))
         watchdog.daemon = True
         watchdog.start()

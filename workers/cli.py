@@ -7,7 +7,27 @@ import sys
 import typer
 
 from pipeline.errors import PipelineError
-from workers.commands import alerts, bench, blocks, demo, dose, identity, images, keyimages, model_check, models, processes, quality, rules, studies
+from workers.commands import (
+    alerts,
+    bench,
+    blocks,
+    demo,
+    dose,
+    drafts,
+    identity,
+    images,
+    keyimages,
+    model_check,
+    models,
+    night,
+    orders,
+    processes,
+    quality,
+    rules,
+    sample,
+    studies,
+    waiting,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,6 +38,9 @@ app = typer.Typer(
 for group in (
     processes.app,
     studies.app,
+    waiting.app,
+    orders.app,
+    drafts.app,
     identity.app,
     images.app,
     keyimages.app,
@@ -26,12 +49,14 @@ for group in (
     quality.app,
     rules.app,
     blocks.app,
+    sample.app,
     demo.app,
 ):
     app.registered_commands.extend(group.registered_commands)
 app.add_typer(processes.worker_app, name="worker")
 app.add_typer(rules.rules_app, name="rules")
 app.add_typer(alerts.alert_app, name="alert")
+app.add_typer(night.night_app, name="night")
 app.add_typer(bench.app, name="bench")
 app.add_typer(model_check.model_app, name="model")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineError
 from pipeline.settings import settings
-from workers import wiring
+from workers import broker, wiring
 
 if TYPE_CHECKING:
     from pipeline.dicom.verify import Verification
@@ -33,28 +33,24 @@ def _database() -> str:
 
 
 def _broker() -> str:
-    import redis
-
     try:
-        with redis.Redis.from_url(wiring.urls(settings()).redis, socket_connect_timeout=2, socket_timeout=2) as client:
-            client.ping()
-    except (redis.RedisError, PipelineError) as error:
-        return f"Redis does not answer ({type(error).__name__}); work goes on with the sweeper once it is back"
+        broker.ping(wiring.urls(settings()).broker)
+    except PipelineError as error:
+        return str(error)
     return OK
 
 
 def _archive() -> str:
-    floor_mb = settings().archive.free_floor_mb
-    return OK if wiring.archive().has_room() else f"less than {floor_mb} MiB free: images are refused with 0xA700 until space is made"
+    return wiring.archive().refusal() or OK
 
 
-def verify_all(store: PgStore, archive_root: Path) -> Verification:
+def verify_all(store: PgStore, ledgers: Path) -> Verification:
     """Compare what was acknowledged with the rows and the bytes; also rows that no longer move, and what must not be twice."""
     from pipeline.dicom.ledger import read_ledger
     from pipeline.dicom.verify import Difference, compare
     from pipeline.store import proof
 
     stuck = proof.stuck(store, STUCK_GRACE_S, wiring.patience())
-    report = compare(read_ledger(archive_root / "ledger"), proof.instance_rows(store), archive_root, stuck=stuck)
+    report = compare(read_ledger(ledgers), proof.instance_rows(store), wiring.archive(), stuck=stuck)
     doubled = [Difference(json.dumps(row, default=str), "", "", "") for row in proof.duplicates(store)]
     return replace(report, duplicates=(*report.duplicates, *doubled))

@@ -13,6 +13,7 @@ from typing import Self
 
 from pipeline import log
 from pipeline.errors import ServiceUnavailable
+from workers.broker import is_rabbit
 from workers.embedded import identity as who
 from workers.embedded.info import FILE, PartInfo, StackInfo, read_stack, stop_stack, write_stack
 from workers.embedded.lock import DataLock
@@ -201,7 +202,8 @@ class Stack:
     def _environment(self) -> dict[str, str]:
         """What every process inherits: where the services are. The URLs alone would read as a site, so the mode is said as well."""
         mode = "demo" if self.info.embedded else "site"
-        urls = {"CTREPORT_DATABASE_URL": self.info.database_url, "CTREPORT_REDIS_URL": self.info.redis_url}
+        broker = "CTREPORT_RABBITMQ_URL" if is_rabbit(self.info.redis_url) else "CTREPORT_REDIS_URL"
+        urls = {"CTREPORT_DATABASE_URL": self.info.database_url, broker: self.info.redis_url}
         return {"CTREPORT_MODE": mode, **os.environ, **urls, "CTREPORT_DATA": str(self.data)}
 
     def _log_file(self, name: str) -> Path:

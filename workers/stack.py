@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pydantic import SecretStr
+
 from pipeline.metrics import SHARED_FOLDER
 from pipeline.settings import Settings
 from workers import wiring
@@ -26,6 +28,7 @@ def run_stack(config: Settings, listener_port: int | None, web_port: int | None,
     """Run everything on the data folder until a signal; `on_ready` is told once all processes are up."""
 
     def migrate(database_url: str) -> None:
+        _secret(config.site.data / wiring.API_TOKEN, config.web.token)
         own = config.store.url is None  # an external database keeps the reader password that its site set
         wiring.migrate(database_url, _reader_password(config) if own else None)
 
@@ -37,7 +40,7 @@ def run_stack(config: Settings, listener_port: int | None, web_port: int | None,
         migrate=migrate,
         specs=processes,
         database_url=config.store.url.get_secret_value() if config.store.url else None,
-        redis_url=config.broker.url.get_secret_value() if config.broker.url else None,
+        redis_url=config.broker_url.get_secret_value() if config.broker_url else None,
         ports={
             "listener": config.listener.port if listener_port is None else listener_port,
             "web": config.web.port if web_port is None else web_port,
@@ -104,15 +107,21 @@ def as_json(info: StackInfo) -> dict[str, object]:
         "database_url": info.database_url,
         "redis_url": info.redis_url,
         "reader_url": reader_url(info),
+        "api_url": f"http://127.0.0.1:{info.ports['web']}/api/v1",
+        "api_token_file": str(info.data / wiring.API_TOKEN),
         "pids": {part.name: part.pid for part in info.parts},
     }
 
 
 def _reader_password(config: Settings) -> str:
-    """The reader role's password of this data folder, made at the first start, mode 0600. Runs under the stack's lock."""
-    path = config.site.data / "reader_password"
-    if config.store.reader_password is not None:
-        _write_secret(path, config.store.reader_password.get_secret_value())
+    """The reader role's password of this data folder."""
+    return _secret(config.site.data / "reader_password", config.store.reader_password)
+
+
+def _secret(path: Path, given: SecretStr | None) -> str:
+    """A secret of this data folder, as given or made at the first start, mode 0600. Runs under the stack's lock."""
+    if given is not None:
+        _write_secret(path, given.get_secret_value())
     elif not path.exists():
         _write_secret(path, secrets.token_urlsafe(24))
     return path.read_text(encoding="ascii").strip()

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from celery import shared_task
 
+from pipeline import log
+from pipeline.flow.asked import draft_asked
 from pipeline.flow.assemble import assemble as assemble_studies
 from pipeline.flow.deliver import deliver as deliver_reports
 from pipeline.flow.dose import dose as read_doses
 from pipeline.flow.draft import draft as draft_jobs
 from pipeline.flow.encode import encode as encode_jobs
+from pipeline.flow.night import night as plan_night
+from pipeline.flow.renew import recheck
+from pipeline.flow.sample import sample_due
 from pipeline.flow.sweep import sweep
 from pipeline.model import Step
 from workers import wiring
+from workers.abreast import side_by_side
+
+logger = log.get(__name__)
+RECHECKS = 20  # drafts that one round of maintenance looks at again
 
 
 @shared_task(name=Step.ASSEMBLE.value)
@@ -33,9 +42,18 @@ def encode() -> None:
 
 @shared_task(name=Step.DRAFT.value)
 def draft() -> None:
-    """Draft encoded jobs."""
-    site = wiring.site()
-    again(Step.DRAFT, draft_jobs(wiring.drafting(), site.batch, site.lease()))
+    """Draft encoded jobs, then what was asked for beside them."""
+    if (reason := wiring.draft_refusal()) is not None:  # nothing is claimed: a job that waits costs no attempt, and the sweeper rings again
+        logger.warning("draft_refused", reason=reason)
+        return
+    site, ports, width = wiring.site(), wiring.drafting(), wiring.drafting_width()
+    limit = site.batch if width == 1 else 1  # one each, so that the task's deadline is one draft's
+
+    def urgent() -> int:
+        return draft_jobs(ports, 1, site.lease(), urgent=True)
+
+    again(Step.DRAFT, side_by_side(width, lambda: draft_jobs(ports, limit, site.lease()), urgent))
+    again(Step.DRAFT, side_by_side(width, lambda: draft_asked(ports, limit, site.lease()), urgent))
 
 
 @shared_task(name=Step.DELIVER.value)
@@ -47,8 +65,13 @@ def deliver() -> None:
 
 @shared_task(name=Step.MAINTENANCE.value)
 def maintenance() -> None:
-    """Hand back what is lost and ring for what waits."""
+    """Hand back what is lost and ring for what waits, keep the night's plan, look again at drafts that older rules have checked, and sample the
+    nights that are over."""
     sweep(wiring.sweeping())
+    plan_night(wiring.night_shift())
+    if recheck(wiring.renewing(), RECHECKS) == RECHECKS:
+        wiring.bell().ring(Step.MAINTENANCE)
+    sample_due(wiring.sampling())
 
 
 def again(step: Step, claimed: int) -> None:

@@ -1,4 +1,4 @@
-"""Process entry of the web page."""
+"""Process entry of the web page and the HTTP API."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import uvicorn
 
 from pipeline.settings import settings
 from pipeline.web.app import create_app
+from workers import wiring
 from workers.health import readiness
+
+GRACE_S = 4  # for streams that are open when the process is to end; the stack gives it one second more
 
 
 def serve() -> None:
-    """Serve the health page until SIGTERM."""
+    """Serve the health page and the API until SIGTERM. Headers of a proxy are not believed: who calls is who has connected."""
     room = settings().web
-    uvicorn.run(create_app(readiness), host=room.host, port=room.port, log_config=None, access_log=False)
+    app = create_app(readiness, wiring.api())
+    uvicorn.run(app, host=room.host, port=room.port, log_config=None, access_log=False, proxy_headers=False, timeout_graceful_shutdown=GRACE_S)

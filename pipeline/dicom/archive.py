@@ -73,12 +73,36 @@ class FileArchive:
             raise BadInput("a path leads out of the archive; paths are relative to its root and never climb above it")
         return path
 
+    def paths(self, relatives: Sequence[str]) -> list[Path]:
+        """As `path`, for several at once."""
+        return [self.path(relative) for relative in relatives]
+
+    def make_folder(self, relative: str) -> None:
+        """The folder that an archive-relative path stands in. Raises StorageFull."""
+        with _storage("written"):
+            self._folder(self.path(relative).parent)
+
     def features_path(self, identity: str, source: str) -> str:
         """Archive-relative path of what an encoder (its identity) makes of some files (their digest); its folder exists."""
         relative = f"{FEATURES}/{source[:2]}/{source}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}.safetensors"
-        with _storage("written"):
-            self._folder((self._root / relative).parent)
+        self.make_folder(relative)
         return relative
+
+    def publish(self, relative: str) -> None:
+        """A file that was written whole and synced is where everybody finds it: nothing is left to do."""
+
+    def sha256(self, relative: str) -> str | None:
+        """SHA-256 of a file's bytes as they stand on disk; None where there is no file."""
+        path = self.path(relative)
+        return hash_file(path) if path.is_file() else None
+
+    def names(self) -> list[str]:
+        """Archive-relative paths of all archived instances, sorted."""
+        return sorted(str(file.relative_to(self._root)) for file in (self._root / OBJECTS).rglob("*.dcm"))
+
+    def refusal(self) -> str | None:
+        """Why nothing can be kept now, None when something can."""
+        return None if self.has_room() else f"less than {self._floor >> 20} MiB free: images are refused with 0xA700 until space is made"
 
     def sweep(self) -> int:
         """Remove what crashed writers left in `incoming/`; files that a living process writes are locked and stay. Returns how many."""

@@ -30,6 +30,7 @@ KEYWORDS = (
     *("ImagePositionPatient", "ImageOrientationPatient", "SamplesPerPixel", "NumberOfFrames", "Rows", "Columns"),
     *("BitsAllocated", "BitsStored", "HighBit", "PhotometricInterpretation", "LossyImageCompression"),
     *("RequestedProcedureDescription", "RequestAttributesSequence", "ReasonForTheRequestedProcedure", "RequestedProcedurePriority"),
+    "RequestingService",
     *("ConceptNameCodeSequence", "CodeValue", "CodingSchemeDesignator", "ExposureDoseSequence"),
 )
 TAGS: dict[str, int] = {keyword: tag for keyword in KEYWORDS if (tag := tag_for_keyword(keyword)) is not None}

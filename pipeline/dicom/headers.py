@@ -11,8 +11,8 @@ from pipeline.dicom.uids import judged
 from pipeline.errors import UnreadableDicom
 from pipeline.model import Header, Instance, Patient, Priority
 from pipeline.ports import Arrival
+from pipeline.urgency import BY_CODE
 
-URGENT = frozenset({"STAT", "HIGH"})
 MONOCHROME = frozenset({"MONOCHROME1", "MONOCHROME2"})
 LONG_TEXT = 4096
 SHOWN = frozenset({"StudyDescription", "ReasonForTheRequestedProcedure", "RequestedProcedureDescription"})  # free text that people and prompts see
@@ -43,7 +43,8 @@ def read_header(arrival: Arrival) -> Header:
         contrast_agent=_contrast_agent(elements),
         protocol=elements.text("ProtocolName", 64),
         station=elements.text("StationName", 64),
-        priority=Priority.STAT if elements.code("RequestedProcedurePriority").upper() in URGENT else Priority.ROUTINE,
+        requesting_service=_from_request(elements, ("RequestingService",), 64),
+        priority=BY_CODE.get(elements.code("RequestedProcedurePriority").upper(), Priority.ROUTINE),
         text_guess=not elements.guesses.isdisjoint(SHOWN),
         instance=_instance(elements, arrival),  # last: it carries the flags of all that was read before
     )
@@ -132,12 +133,13 @@ def _contrast_agent(elements: Elements) -> str:
 
 def _indication(elements: Elements) -> str:
     """ReasonForTheRequestedProcedure, else RequestedProcedureDescription, of the object, else of its request items; else empty."""
+    return _from_request(elements, ("ReasonForTheRequestedProcedure", "RequestedProcedureDescription"), LONG_TEXT)
+
+
+def _from_request(elements: Elements, keywords: tuple[str, ...], longest: int) -> str:
+    """The first of these texts that the object, else one of its request items has (PS3.3 C.7.2.1, 10.6); empty where none has."""
     places = (elements, *elements.items("RequestAttributesSequence"))
-    for keyword in ("ReasonForTheRequestedProcedure", "RequestedProcedureDescription"):
-        for place in places:
-            if text := place.text(keyword, LONG_TEXT):
-                return text
-    return ""
+    return next((text for keyword in keywords for place in places if (text := place.text(keyword, longest))), "")
 
 
 def _pixel_faults(elements: Elements, arrival: Arrival, rows: int | None, columns: int | None) -> set[str]:

@@ -278,7 +278,7 @@ class Listener:
         except ServiceUnavailable as error:
             logger.warning("receive_refused", reason=str(error))
             return Answer.FULL
-        arrival = Arrival(one.request.sop_class, one.request.sop_uid, one.syntax, one.head, one.size, row)
+        arrival = Arrival(one.request.sop_class, one.request.sop_uid, one.syntax, one.head, one.size, row, record.calling_aet)
         answer = self._receive(arrival, one.content)
         record.stored = record.stored or answer in KEPT
         return answer

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from pynetdicom.sop_class import StorageCommitmentPushModel, StorageCommitmentPushModelInstance  # type: ignore[attr-defined]  # generated at import
 
 from pipeline import log, metrics
-from pipeline.dicom.archive import hash_file
 from pipeline.dicom.commitment_report import Judgement, event_information, judge
 from pipeline.dicom.outlet import Outlet, Outlets, expect_answers
 from pipeline.dicom.peer import Address, Caller, Report
@@ -167,7 +166,7 @@ class Reporting:
 
     def _intact(self, one: Held) -> bool:
         try:
-            return hash_file(self._archive.path(one.path)) == one.sha256
+            return self._archive.sha256(one.path) == one.sha256
         except (OSError, BadInput):
             return False
 

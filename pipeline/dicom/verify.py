@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Protocol
 
-from pipeline.dicom.archive import OBJECTS, hash_file
 from pipeline.dicom.ledger import Entry
+
+HASHERS = 4  # files that are read at the same time
+CHUNK = 1_000
 
 
 class Row(Protocol):
@@ -26,6 +29,16 @@ class Row(Protocol):
     @property
     def path(self) -> str:
         """Relative to the archive root."""
+
+
+class Shelf(Protocol):
+    """What an archive says of its bytes."""
+
+    def names(self) -> list[str]:
+        """Archive-relative paths of all archived instances, sorted."""
+
+    def sha256(self, relative: str) -> str | None:
+        """Hash of the bytes as they stand; None where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +93,7 @@ class Verification:
         return "\n".join([*lines, *(f"stuck: {item}" for item in self.stuck)])
 
 
-def compare(entries: Iterable[Entry], rows: Iterable[Row], root: Path, stuck: Sequence[object] = ()) -> Verification:
+def compare(entries: Iterable[Entry], rows: Iterable[Row], shelf: Shelf, stuck: Sequence[object] = ()) -> Verification:
     """Compare the three, re-hashing every archived file once."""
     acknowledged = {(entry.sop_uid, entry.sha256): entry for entry in entries}
     registered: Counter[tuple[str, str]] = Counter()
@@ -88,24 +101,28 @@ def compare(entries: Iterable[Entry], rows: Iterable[Row], root: Path, stuck: Se
     for row in rows:
         registered[row.sop_uid, row.sha256] += 1
         paths[row.path] = row.sop_uid, row.sha256
-    found = {str(file.relative_to(root)): file for file in sorted((root / OBJECTS).rglob("*.dcm"))}
+    found = shelf.names()
+    here = frozenset(found)
     missing = [_difference("no database row", key, acknowledged[key].path) for key in sorted(acknowledged.keys() - registered.keys())]
-    missing += [_difference("no file in the archive", key, path) for path, key in sorted(paths.items()) if path not in found]
+    missing += [_difference("no file in the archive", key, path) for path, key in sorted(paths.items()) if path not in here]
     return Verification(
         acknowledged=len(acknowledged),
         missing=tuple(missing),
-        changed=tuple(_changed(found, paths)),
-        orphaned=tuple(Difference("a file without a row", "", file.stem, path) for path, file in found.items() if path not in paths),
+        changed=tuple(_changed(shelf, found, paths)),
+        orphaned=tuple(Difference("a file without a row", "", PurePosixPath(path).stem, path) for path in found if path not in paths),
         duplicates=tuple(_difference(f"{n} rows for one image", key, "") for key, n in sorted(registered.items()) if n > 1),
         stuck=tuple(stuck),
     )
 
 
-def _changed(found: dict[str, Path], paths: dict[str, tuple[str, str]]) -> Iterable[Difference]:
-    for path, file in found.items():
-        key = paths.get(path)
-        if key is not None and (now := hash_file(file)) != key[1]:
-            yield _difference(f"the file's hash is now {now}", key, path)
+def _changed(shelf: Shelf, found: Sequence[str], paths: dict[str, tuple[str, str]]) -> Iterator[Difference]:
+    known = [path for path in found if path in paths]
+    with ThreadPoolExecutor(HASHERS, thread_name_prefix="hash") as pool:
+        for start in range(0, len(known), CHUNK):
+            chunk = known[start : start + CHUNK]
+            for path, now in zip(chunk, pool.map(shelf.sha256, chunk), strict=True):
+                if now != paths[path][1]:
+                    yield _difference(f"the file's hash is now {now}", paths[path], path)
 
 
 def _difference(what: str, key: tuple[str, str], path: str) -> Difference:

@@ -1,22 +1,24 @@
-"""The embedded engine as a drafter: loaded once, one text at a time."""
+"""The embedded engine as a generator of texts and as a drafter of whole reports: loaded once, one text at a time."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.drafting.generator import Ask, Generated
 from pipeline.drafting.prompt import render
 from pipeline.drafting.schema import schema_text
 from pipeline.engine.policy import Policy
-from pipeline.errors import BadDraft, ModelMissing, NotAllowed
+from pipeline.errors import BadDraft, ModelMissing
 from pipeline.model import LIVE, DraftAnswer, DraftSource, Features, Generation
 
 if TYPE_CHECKING:
     from pipeline.engine.generate import Engine
 
 RUNG = "embedded"
-DEPARTMENTS = ("radiology",)
 
 
 class EmbeddedDrafter:
@@ -28,6 +30,7 @@ class EmbeddedDrafter:
     def __init__(self, folder: Path, k: int | None, max_tokens: int, *, plain: bool = False) -> None:
         self._folder = folder
         self._policy = Policy.plain() if plain else Policy.default() if k is None else Policy.fixed(k)
+        self._k = 0 if plain else k
         self._max_tokens = max_tokens
         self._lock = threading.Lock()
         self._loaded: Engine | None = None
@@ -38,8 +41,20 @@ class EmbeddedDrafter:
         with self._lock:
             return self._engine().card.get("use") != LIVE
 
+    def generate(self, ask: Ask, features: Features) -> Generated:
+        """Greedy text of one ask; the draft length changes how fast it comes, never what it says. Raises ModelMissing or BadInput."""
+        with self._lock:
+            engine = self._fitting(features)
+            policy = self._policy if ask.k is None else _policy(ask.k)
+            made = engine.generate(ask.prompt, features.array, schema=ask.schema, policy=policy, max_tokens=ask.max_tokens, prior=ask.prior)
+            source = self._source(engine)
+        lengths = dict(ask.k) if isinstance(ask.k, Mapping) else {}
+        generation = replace(made.generation, k=ask.k if isinstance(ask.k, int) else self._k, lengths=lengths)
+        return Generated(made.text, generation, source, made.stop != "length")
+
     def draft(self, features: Features, indication: str, department: str) -> DraftAnswer:
-        """Greedy JSON under the report schema. Raises ModelMissing, NotAllowed, BadInput or BadDraft (cut at max_tokens)."""
+        """A whole report in one call: greedy JSON under the report schema. Raises ModelMissing, NotAllowed, BadInput or BadDraft (cut at
+        max_tokens)."""
         with self._lock:
             engine, prompt = self._ready(features, indication, department)
             made = engine.generate(prompt, features.array, schema=schema_text(), policy=self._policy, max_tokens=self._max_tokens)
@@ -60,11 +75,14 @@ class EmbeddedDrafter:
 
     def _ready(self, features: Features, indication: str, department: str) -> tuple[Engine, str]:
         """The engine and the prompt, after they were found to fit the features. The caller holds the lock."""
-        if department not in DEPARTMENTS:
-            raise NotAllowed(f"no model here writes for this department; set CTREPORT_DRAFT_DEPARTMENT to one of {', '.join(DEPARTMENTS)}")
+        prompt = render(indication, features.array.shape[0], department)  # features.array: (N, D)
+        return self._fitting(features), prompt
+
+    def _fitting(self, features: Features) -> Engine:
+        """The engine, after it was found to fit the features. The caller holds the lock."""
         engine = self._engine()
         _check_width(features, engine.config.ct_feature_dim, engine.config.hidden_size, self._name(engine))
-        return engine, render(indication, features.array.shape[0])  # features.array: (N, D)
+        return engine
 
     def _whole(self, stop: str) -> None:
         """BadDraft when the answer was cut."""
@@ -92,6 +110,11 @@ class EmbeddedDrafter:
 
     def _name(self, engine: Engine) -> str:
         return str(engine.card.get("name") or self._folder.name)
+
+
+def _policy(k: int | Mapping[str, int]) -> Policy:
+    """MTP alone with the asked length, everywhere or by section."""
+    return Policy.fixed(k) if isinstance(k, int) else Policy(k=k)
 
 
 def _check_width(features: Features, columns: int, hidden: int, model: str) -> None:

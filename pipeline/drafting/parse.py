@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from pipeline.drafting.schema import ADVICE, DESCRIPTION, FINDINGS, IMPRESSION, SECTIONS, answer_schema, dumps, report_schema
 from pipeline.drafting.validate import Schema, faults
+from pipeline.drafting.vocabulary import PACKAGED, Vocabulary
 from pipeline.errors import BadDraft
 from pipeline.model import Finding, Report
 
@@ -19,9 +20,9 @@ NODE, LIVER = "淋巴结", "肝脏"
 NEXT_STEP = "`ctreport retry` drafts the study again"
 
 
-def parse(text: str) -> Report:
+def parse(text: str, words: Vocabulary = PACKAGED) -> Report:
     """The report in `text`. Raises BadDraft, whose message names place and expectation and holds nothing of the text."""
-    value = _checked(text, _whole(), "report")
+    value = _checked(text, _whole(words), "report")
     written = value[FINDINGS]
     return Report(
         findings_text=written[DESCRIPTION],
@@ -31,9 +32,9 @@ def parse(text: str) -> Report:
     )
 
 
-def parse_section(section: str, text: str) -> dict[str, Any]:
+def parse_section(section: str, text: str, words: Vocabulary = PACKAGED) -> dict[str, Any]:
     """One section's answer (SECTIONS), validated against its schema. Raises BadDraft as `parse` does."""
-    return _checked(text, _of(section), section)
+    return _checked(text, _of(section, words), section)
 
 
 def put_together(answers: Sequence[Mapping[str, Any]]) -> str:
@@ -99,10 +100,10 @@ def _no_constant(_: str) -> NoReturn:
 
 
 @cache
-def _whole() -> Schema:
-    return report_schema()
+def _whole(words: Vocabulary) -> Schema:
+    return report_schema(words)
 
 
 @cache
-def _of(section: str) -> Schema:
-    return answer_schema(section)
+def _of(section: str, words: Vocabulary) -> Schema:
+    return answer_schema(section, words)

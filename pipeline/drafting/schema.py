@@ -6,17 +6,24 @@ import json
 from functools import cache
 from typing import Any
 
+from pipeline.drafting.vocabulary import (
+    DENSITIES,
+    INTERNALS,
+    KINDS,
+    LIVER_KINDS,
+    LOBES,
+    LUNGS,
+    MARGINS,
+    NODE_SITES,
+    PACKAGED,
+    SPREADS,
+    SURROUNDS,
+    Vocabulary,
+)
+
+__all__ = ["DENSITIES", "INTERNALS", "KINDS", "LIVER_KINDS", "LOBES", "LUNGS", "MARGINS", "NODE_SITES", "SPREADS", "SURROUNDS"]
+
 VERSION = 2
-KINDS = ("结节", "实变")
-LUNGS = ("左肺", "右肺")
-LOBES = ("上叶", "中叶", "下叶")
-DENSITIES = ("实性", "磨玻璃", "部分实性")
-MARGINS = ("光滑", "分叶", "毛刺", "模糊")
-INTERNALS = ("均匀", "钙化")
-SURROUNDS = ("无", "胸膜牵拉")
-NODE_SITES = ("纵隔",)
-LIVER_KINDS = ("囊肿", "血管瘤", "低密度灶")
-SPREADS = ("无", "左侧", "右侧", "双侧")  # where something lies that both sides can have
 EFFUSIONS = SPREADS  # of the pleural fluid
 MAX_CANDIDATES = 8
 MAX_LESIONS, MAX_NODES, MAX_LIVER = 6, 2, 2
@@ -47,58 +54,58 @@ def _one_of(terms: tuple[str, ...]) -> dict[str, Any]:
     return {"enum": list(terms)}
 
 
-def lesion_schema() -> dict[str, Any]:
+def lesion_schema(words: Vocabulary = PACKAGED) -> dict[str, Any]:
     """One lung lesion: the candidate that it is, and each element that a radiologist describes."""
     return _closed(
         {
             "候选": _whole(MAX_CANDIDATES),
-            "类型": _one_of(KINDS),
-            "侧别": _one_of(LUNGS),
-            "肺叶": _one_of(LOBES),
-            "密度": _one_of(DENSITIES),
+            "类型": _one_of(words.kinds),
+            "侧别": _one_of(words.lungs),
+            "肺叶": _one_of(words.lobes),
+            "密度": _one_of(words.densities),
             "大小mm": _whole(MAX_SIZE_MM),
-            "边缘": _one_of(MARGINS),
-            "内部结构": _one_of(INTERNALS),
-            "周围改变": _one_of(SURROUNDS),
+            "边缘": _one_of(words.margins),
+            "内部结构": _one_of(words.internals),
+            "周围改变": _one_of(words.surrounds),
         }
     )
 
 
-def _findings() -> dict[str, Any]:
+def _findings(words: Vocabulary) -> dict[str, Any]:
     """The properties of the frozen findings, which every department's text is written from."""
-    node = _closed({"候选": _whole(MAX_CANDIDATES), "部位": _one_of(NODE_SITES), "短径mm": _whole(MAX_SIZE_MM)})
-    liver = _closed({"候选": _whole(MAX_CANDIDATES), "类型": _one_of(LIVER_KINDS), "大小mm": _whole(MAX_SIZE_MM)})
+    node = _closed({"候选": _whole(MAX_CANDIDATES), "部位": _one_of(words.node_sites), "短径mm": _whole(MAX_SIZE_MM)})
+    liver = _closed({"候选": _whole(MAX_CANDIDATES), "类型": _one_of(words.liver_kinds), "大小mm": _whole(MAX_SIZE_MM)})
     return {
-        "病灶": _list(lesion_schema(), MAX_LESIONS),
+        "病灶": _list(lesion_schema(words), MAX_LESIONS),
         "淋巴结": _list(node, MAX_NODES),
         "肝脏": _list(liver, MAX_LIVER),
-        "胸腔积液": _one_of(SPREADS),
-        "肺气肿": _one_of(SPREADS),
-        "纤维化": _one_of(SPREADS),
+        "胸腔积液": _one_of(words.spreads),
+        "肺气肿": _one_of(words.spreads),
+        "纤维化": _one_of(words.spreads),
     }
 
 
-def report_schema() -> dict[str, Any]:
+def report_schema(words: Vocabulary = PACKAGED) -> dict[str, Any]:
     """JSON schema of one whole report; property order is the order of generation."""
-    findings = _closed({**_findings(), DESCRIPTION: _text(DESCRIPTION)})
+    findings = _closed({**_findings(words), DESCRIPTION: _text(DESCRIPTION)})
     return _closed({FINDINGS: findings, IMPRESSION: _text(IMPRESSION), ADVICE: _text(ADVICE)})
 
 
-def answer_schema(section: str) -> dict[str, Any]:
+def answer_schema(section: str, words: Vocabulary = PACKAGED) -> dict[str, Any]:
     """JSON schema of one section's answer when a report is written in sections: the findings without words, then each text on its own."""
-    return _closed(_findings()) if section == FINDINGS else _closed({section: _text(section)})
+    return _closed(_findings(words)) if section == FINDINGS else _closed({section: _text(section)})
 
 
 @cache
-def schema_text() -> str:
+def schema_text(words: Vocabulary = PACKAGED) -> str:
     """The whole report's schema as the byte-identical string that grammar caches are keyed on."""
-    return json.dumps(report_schema(), ensure_ascii=False)
+    return json.dumps(report_schema(words), ensure_ascii=False)
 
 
 @cache
-def section_schema(section: str) -> str:
+def section_schema(section: str, words: Vocabulary = PACKAGED) -> str:
     """The schema of one section's answer (one of SECTIONS) as the string that grammar caches are keyed on."""
-    return json.dumps(answer_schema(section), ensure_ascii=False)
+    return json.dumps(answer_schema(section, words), ensure_ascii=False)
 
 
 def dumps(value: dict[str, Any]) -> str:

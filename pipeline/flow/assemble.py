@@ -14,6 +14,7 @@ from pipeline.evidence import Evidence, Patience, RequiredSeries, Verdict, Verdi
 from pipeline.flow.choose import choose_series, unsupported_because
 from pipeline.flow.complete import judge, with_series
 from pipeline.model import JobState, Lease, Step, Study
+from pipeline.nightly import OffPeak
 from pipeline.ports import Doorbell, PhantomLedger, Store
 
 logger = log.get(__name__)
@@ -31,6 +32,7 @@ class Assembling:
     patience: Patience
     min_slices: int
     required: tuple[RequiredSeries, ...] = ()
+    off_peak: OffPeak | None = None  # when studies of the night priority are worked on; None: at any time
 
 
 def assemble(ports: Assembling, limit: int, lease: Lease) -> int:
@@ -87,7 +89,8 @@ def _freeze(ports: Assembling, study: Study, verdict: Verdict, rules: Sequence[C
     is_phantom = ports.phantoms.holds_all([i.sop_uid for series in study.series for i in series.instances])
     read = sum(len(series.instances) for series in choice.chosen)
     with ports.store.begin() as work:
-        job_id: UUID | None = work.studies.freeze(study, choice, is_phantom, reason, verdict)
+        night_in_s = 0.0 if ports.off_peak is None else ports.off_peak.wait_s(work.night.now())
+        job_id: UUID | None = work.studies.freeze(study, choice, is_phantom, reason, verdict, night_in_s)
         if job_id is None:
             return UNCHANGED
         detail = {"verdict": verdict.kind.value, "region": choice.region, "read": str(read), "refused": str(len(choice.refused)), **scored(choice)}

@@ -10,8 +10,10 @@ from pipeline import metrics
 from pipeline.checking import CheckContext, Checked, RuleSet
 from pipeline.model import Candidate, Features, Report
 from pipeline.ports import Rules
+from pipeline.rules.against import differences
 from pipeline.rules.checks import run
 from pipeline.rules.dose import months_before
+from pipeline.rules.elements import elements
 
 
 def check(
@@ -24,12 +26,13 @@ def check(
     department: str = "radiology",
 ) -> Checked:
     """The report of a drafter under the rules in force, with what the store knows of the patient (doses of the longest window before the examination,
-    earlier examinations, age, sex) and what the images show."""
+    earlier examinations, age, sex) and what the images show; with the elements of each finding."""
     ruleset = rules.current()
     context = replace(dose_context(rules, ruleset, study_id), candidates=tuple(candidates), indication=indication)
     context = replace(context, sex=rules.sex(study_id), structured=True, department=department)
     context = with_priors(rules, _with_features(context, features), study_id)
     checked = run(report, ruleset, context)
+    checked = replace(checked, elements=elements(checked.report, ruleset, context), differs=differences(checked.report, ruleset, context))
     for hit in checked.hits:
         metrics.RULE_HITS.labels(hit.rule, hit.severity).inc()
     return checked

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from pipeline.errors import LeaseLost
-from pipeline.flow.claimed import Retry
+from pipeline.errors import LeaseLost, StorageFull
 from pipeline.model import Lease, Step
 from pipeline.ports import Delivery, Store
+from pipeline.retrying import Retry
 
 WITHDRAWAL = "withdrawal"
 Render = Callable[[Mapping[str, object]], str]
@@ -45,9 +45,9 @@ def _deliver_one(ports: Delivering, delivery: Delivery, lease: Lease) -> None:
         if ports.folder is not None:
             _hand_over(ports, ports.folder, delivery)
     except OSError as error:
-        reason = f"the delivery folder cannot be written ({error.strerror}); check CTREPORT_DELIVER_FOLDER"
+        full = StorageFull(f"the delivery folder cannot be written ({error.strerror}); check CTREPORT_DELIVER_FOLDER")
         with ports.store.begin() as work:
-            work.deliveries.give_back(delivery, reason, ports.retry.delay_after(delivery.attempts), ports.retry.max_attempts, lease)
+            work.deliveries.give_back(delivery, str(full), ports.retry.after(full, delivery.attempts), lease)
         return
     to = "nobody" if ports.folder is None else "folder"
     with ports.store.begin() as work:

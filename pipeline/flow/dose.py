@@ -79,7 +79,7 @@ def estimate(ports: Estimating, job: Job) -> None:
     try:
         with ports.store.begin() as work:
             needed = work.doses.needs_estimate(job.study_id)
-        reading = ports.read([ports.archive.path(file) for file in job.files]) if needed else None
+        reading = ports.read(ports.archive.paths(job.files)) if needed else None
         if reading is None:
             return
         with ports.store.begin() as work:

@@ -9,10 +9,11 @@ from functools import partial
 
 from pipeline import metrics
 from pipeline.errors import BadInput, Permanent
-from pipeline.flow.claimed import Ending, Retry, fail, run_together
+from pipeline.flow.claimed import ANYHOW, Claims, Ending, Working, fail, run_together
 from pipeline.flow.passed import ending, is_of_the_images, ranked
 from pipeline.model import Features, Job, Lease, RankedStack, Step
 from pipeline.ports import Archive, Clock, Doorbell, Encoder, Store
+from pipeline.retrying import Retry
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Encoding:
     bell: Doorbell
     clock: Clock
     retry: Retry
+    claims: Claims = ANYHOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,8 @@ def encode(ports: Encoding, limit: int, lease: Lease) -> int:
     def compute(jobs: Sequence[Job]) -> Sequence[Ending]:
         return _encode_together(ports, jobs, lease)
 
-    claimed = run_together(ports.store, Step.ENCODE, limit, ports.encoder.batch, lease, ports.retry, ports.clock, compute)
+    working = Working(ports.store, Step.ENCODE, lease, ports.retry, ports.clock, ports.claims)
+    claimed = run_together(working, limit, ports.encoder.batch, compute)
     if claimed:
         ports.bell.ring(Step.DRAFT)
     return claimed
@@ -105,7 +108,7 @@ def _made(ports: Encoding, studies: dict[str, tuple[str, ...]]) -> dict[str, Mad
         if (features := _kept(ports, path, identity, source)) is not None:
             found[source] = Made(features, path, reused=True)
     fresh = [source for source in studies if source not in found]
-    answers = ports.encoder.encode_many([[ports.archive.path(file) for file in studies[source]] for source in fresh]) if fresh else ()
+    answers = ports.encoder.encode_many([ports.archive.paths(studies[source]) for source in fresh]) if fresh else ()
     for source, answer in zip(fresh, answers, strict=True):
         found[source] = answer if isinstance(answer, Permanent) else _saved(ports, answer, paths[source], source)
     return found
@@ -113,19 +116,24 @@ def _made(ports: Encoding, studies: dict[str, tuple[str, ...]]) -> dict[str, Mad
 
 def _kept(ports: Encoding, path: str, identity: str, source: str) -> Features | None:
     """Features of the same encoder and files where a whole file has them; None where they must be made (again)."""
-    if not ports.archive.path(path).exists():
+    file = ports.archive.path(path)
+    if not file.exists():
         return None
     try:
-        features = ports.encoder.load_features(ports.archive.path(path))
+        features = ports.encoder.load_features(file)
     except BadInput:  # half written, rotten or foreign: encoding writes it anew
         return None
-    return features if (features.identity, features.source) == (identity, source) else None
+    if (features.identity, features.source) != (identity, source):
+        return None
+    ports.archive.publish(path)  # whoever wrote it may have ended before it did
+    return features
 
 
 def _saved(ports: Encoding, features: Features, path: str, source: str) -> Made:
     """Written under a name of its own, then renamed: two that write the same file at once both leave it whole, with the same bytes."""
     whole = replace(features, source=source)
     ports.encoder.save_features(whole, ports.archive.path(path))
+    ports.archive.publish(path)
     return Made(whole, path, reused=False)
 
 

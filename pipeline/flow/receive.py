@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from pipeline import log
@@ -10,6 +10,7 @@ from pipeline.errors import BadInput, ServiceUnavailable, StorageFull
 from pipeline.flow.commit import GroupCommit
 from pipeline.model import Header, Step, Stored
 from pipeline.ports import Answer, Archive, Arrival, Filing, HeaderReader, Incoming, Ledger, Store
+from pipeline.urgency import UrgencyRule, priority_of
 
 logger = log.get(__name__)
 OTHER_CLASS = "the data set is of another SOP class than the request; mend the sender"
@@ -22,13 +23,14 @@ def no_note(arrival: Arrival, header: Header) -> None:
 @dataclass(frozen=True)
 class Receiving:
     """What the step works with. An instance of it is the listener's receiver. `noted` acts on an object that says something about others
-    (a rejection note) once its own row is committed."""
+    (a rejection note) once its own row is committed. `urgency`: which studies are urgent by where they come from."""
 
     store: Store
     archive: Archive
     ledger: Ledger
     read_header: HeaderReader
     noted: Callable[[Arrival, Header], None] = no_note
+    urgency: Sequence[UrgencyRule] = ()
     commit: GroupCommit = field(init=False)
 
     def __post_init__(self) -> None:
@@ -55,7 +57,8 @@ def _receive(ports: Receiving, arrival: Arrival, content: Incoming) -> Answer:
         header = ports.read_header(arrival)
         if header.instance.sop_class != arrival.sop_class:
             return _quarantine(ports, arrival, content, OTHER_CLASS, Answer.MISMATCH)
-        filed = _filed(header, content.seal())
+        priority = priority_of(header, arrival.calling_aet, ports.urgency)
+        filed = _filed(replace(header, priority=priority), content.seal())
         registered = ports.commit(filed, content, arrival.association)
     except BadInput as error:  # no usable header, or values that the database refuses
         return _quarantine(ports, arrival, content, str(error), Answer.UNREADABLE)

@@ -46,14 +46,25 @@ def _faults(finding: Finding, known: dict[int, Candidate], used: set[int]) -> It
 
 
 def _differences(finding: Finding, candidate: Candidate) -> Iterator[str]:
-    if MEASURED[finding.kind] != candidate.kind:
-        yield f"写作{finding.kind}，图像测得为{candidate.kind}"
+    told = {
+        "kind": f"写作{finding.kind}，图像测得为{candidate.kind}",
+        "side": f"写作{finding.side}，图像测得在{candidate.side}侧，请核对侧别",
+        "lobe": f"写作{finding.lobe}，图像测得在{candidate.lobe}",
+        "size": f"写作 {finding.size_mm} mm，图像测得 {candidate.size_mm:.1f} mm",
+    }
+    return (told[what] for what in differences(finding, candidate))
+
+
+def differences(finding: Finding, candidate: Candidate) -> Iterator[str]:
+    """In what a finding is not its region: kind, side, lobe, size."""
+    if MEASURED.get(finding.kind) != candidate.kind:
+        yield "kind"
     if not _lies(finding, candidate):
-        yield f"写作{finding.side}，图像测得在{candidate.side}侧，请核对侧别"
+        yield "side"
     if finding.lobe is not None and candidate.lobe is not None and finding.lobe != candidate.lobe:
-        yield f"写作{finding.lobe}，图像测得在{candidate.lobe}"
+        yield "lobe"
     if finding.size_mm is not None and abs(finding.size_mm - candidate.size_mm) > max(TOLERANCE_MM, TOLERANCE_SHARE * candidate.size_mm):
-        yield f"写作 {finding.size_mm} mm，图像测得 {candidate.size_mm:.1f} mm"
+        yield "size"
 
 
 def _lies(finding: Finding, candidate: Candidate) -> bool:

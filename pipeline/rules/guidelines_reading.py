@@ -13,7 +13,8 @@ from pipeline.rules.reading import line_of, read_tables
 from pipeline.rules.writing import tables_toml
 
 SEVERITIES = ("immediate", "urgent")
-ANSWERS = {"screening": ("yes", "no"), "cancer": ("yes", "no"), "immunosuppressed": ("yes", "no"), "risk": ("high", "low")}
+YES_NO = ("yes", "no")
+ANSWERS = {"screening": YES_NO, "cancer": YES_NO, "immunosuppressed": YES_NO, "risk": ("high", "low"), "family": YES_NO}
 EXCLUDABLE = ("cancer", "immunosuppressed")
 MOST_MINUTES, MOST_LEVELS = 1440, 9
 Row = TypeVar("Row")

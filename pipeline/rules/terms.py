@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.checking import CheckContext, Hit, RuleSet
+from pipeline.entry import Kind
 from pipeline.model import Report, Severity
-from pipeline.rules.analysis import Analysis
+from pipeline.rules.analysis import FINDINGS, Analysis
 from pipeline.rules.dose import warning_spans
+from pipeline.rules.extract import read
 from pipeline.rules.lexicon import Lexicon, compiled
 from pipeline.rules.outcome import Outcome
 from pipeline.rules.spans import Span, any_overlap, folded, quotations
@@ -53,6 +55,17 @@ def unlisted(analysis: Analysis) -> tuple[Hit, ...]:
                 message = f"「{section.text[span.start : span.end]}」不在术语表中，请核对用词"
                 hits.append(Hit(UNLISTED_ID, UNLISTED_VERSION, Severity.FLAG, section.name, span.start, span.end, message))
     return tuple(hits)
+
+
+def off_list(text: str, ruleset: RuleSet, indication: str) -> tuple[tuple[int, int], ...]:
+    """Where a text has such words: first and behind the last character of each."""
+    keep = quotations(text, indication)
+    return tuple((span.start, span.end) for span in read(FINDINGS, text, compiled(ruleset)).unlisted if not any_overlap(span, keep))
+
+
+def listed_terms(ruleset: RuleSet) -> tuple[str, ...]:
+    """The standard words for findings and diseases, in the order of the lexicon."""
+    return tuple(entry.term for entry in ruleset.lexicon if entry.kind in (Kind.FINDING, Kind.DISEASE))
 
 
 def _hit(section: str, text: str, done: Replacement) -> Hit:

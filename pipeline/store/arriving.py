@@ -26,7 +26,10 @@ StudyFacts = Row[*tuple[Any, ...]]  # what LOCK selects
 STUDIES, PATIENTS, SERIES, INSTANCES, LINKS = (
     cast("Table", table.__table__) for table in (StudyRow, PatientRow, SeriesRow, InstanceRow, StudyAssociationRow)
 )
-SAID: dict[str, TypeEngine[Any]] = {"accession": Text(), "study_date": Date(), "description": Text(), "indication": Text(), "station": Text()}
+SAID: dict[str, TypeEngine[Any]] = {
+    **{name: Text() for name in ("accession", "description", "indication", "station", "requesting_service")},
+    "study_date": Date(),
+}
 LOCK = (
     select(
         *(STUDIES.c[name] for name in ("id", "study_uid", "state", "priority", "rejected_at", *SAID)),
@@ -214,6 +217,7 @@ def _said(header: Header) -> dict[str, object]:
         "description": plain(header.study_description),
         "indication": plain(header.indication),
         "station": plain(header.station),
+        "requesting_service": plain(header.requesting_service),
     }
 
 

@@ -6,35 +6,39 @@ from collections import defaultdict
 from collections.abc import Sequence
 from uuid import UUID
 
-from sqlalchemy import func, select, update
+from sqlalchemy import BigInteger, Select, exists, func, literal_column, select, update
 
 from pipeline.choosing import SeriesChoice, SeriesScore
 from pipeline.evidence import Patience, Verdict, VerdictKind
-from pipeline.model import Instance, JobState, Lease, ReportState, Series, Study, StudyState
+from pipeline.model import Instance, JobState, Lease, Priority, ReportState, Series, Study, StudyState
+from pipeline.renewing import Cause
 from pipeline.store import ranking
 from pipeline.store.barring import bar
 from pipeline.store.evidence import as_facts, is_candidate
 from pipeline.store.rejecting import is_rejected
 from pipeline.store.repository import Repository, in_seconds, plain
-from pipeline.store.tables import InstanceRow, JobRow, SeriesRow, StudyRow
+from pipeline.store.tables import DraftRow, InstanceRow, JobRow, SeriesRow, StudyRow
+from pipeline.urgency import rank
 
 FREE = {"lease_owner": None, "lease_until": None}
 SUPERSEDED = "a newer revision of the study took its place"
+
+
+def quiet_studies(patience: Patience, urgent: bool = False) -> Select[UUID]:
+    """Ids of the studies that may be complete, or of those of them that are STAT, in the order of the claim."""
+    ready = select(StudyRow.id).where(is_candidate(patience)).order_by(StudyRow.last_received)
+    return ready.where(StudyRow.priority == literal_column(str(Priority.STAT.value), BigInteger)) if urgent else ready
 
 
 class Assembling(Repository):
     """The assemble step's rows."""
 
     def claim_quiet(self, patience: Patience, limit: int, lease: Lease) -> tuple[Study, ...]:
-        """Up to `limit` studies that may be complete under a lease, oldest first; see the Studies port."""
-        quiet = (
-            select(StudyRow.id)
-            .where(is_candidate(patience))
-            .order_by(StudyRow.last_received)
-            .limit(limit)
-            .with_for_update(of=StudyRow, skip_locked=True)
-            .cte("quiet")
-        )
+        """Up to `limit` studies that may be complete under a lease, STAT alone where there is any, oldest first; see the Studies port."""
+        return self._claim_quiet(quiet_studies(patience, urgent=True), limit, lease) or self._claim_quiet(quiet_studies(patience), limit, lease)
+
+    def _claim_quiet(self, which: Select[UUID], limit: int, lease: Lease) -> tuple[Study, ...]:
+        quiet = which.limit(limit).with_for_update(of=StudyRow, skip_locked=True).cte("quiet")
         leased = {"lease_owner": lease.owner, "lease_until": in_seconds(lease.seconds), "attempts": StudyRow.attempts + 1}
         taken = update(StudyRow).where(StudyRow.id.in_(select(quiet.c.id))).values(**leased).returning(StudyRow)
         rows = self.session.scalars(taken, execution_options={"populate_existing": True, "synchronize_session": False}).all()
@@ -42,22 +46,33 @@ class Assembling(Repository):
         series = self._series([row.id for row in rows])
         return tuple(_study(row, series[row.id]) for row in rows)
 
-    def freeze(self, study: Study, choice: SeriesChoice, is_phantom: bool, reason: str | None, verdict: Verdict) -> UUID | None:
+    def freeze(
+        self, study: Study, choice: SeriesChoice, is_phantom: bool, reason: str | None, verdict: Verdict, night_in_s: float = 0.0
+    ) -> UUID | None:
         """Study → complete or partial, and a job for its next revision; None when an image arrived meanwhile or nothing changed. See the Studies
         port."""
         row = self._unchanged(study)
         if row is None:
             return None
         to = StudyState.COMPLETE if verdict.kind is VerdictKind.COMPLETE else StudyState.PARTIAL
-        settled = {"state": StudyState(row.state).move(to).value, "attempts": 0, "evidence": as_facts(verdict), **FREE}
+        settled = {"state": StudyState(row.state).move(to).value, "attempts": 0, "evidence": as_facts(verdict), "renewal": "", **FREE}
         files = [instance.path for series in choice.chosen for instance in series.instances]
         if self._goes_on(row, choice, reason, verdict):
             self.session.execute(update(StudyRow).where(StudyRow.id == row.id).values(**settled))
             return None
         bar(self.session, row.id, (ReportState.WAITING,), SUPERSEDED, every_delivery=False)
-        revision = row.revision + 1
+        revision, cause = row.revision + 1, self._cause(row)
         self.session.execute(update(StudyRow).where(StudyRow.id == row.id).values(**settled, revision=revision))
-        return self._add_job(row, revision, files, choice, is_phantom, reason, verdict)
+        due_in_s = night_in_s if row.priority == Priority.NIGHT else 0.0
+        return self._add_job(row, revision, files, choice, is_phantom, reason, verdict, cause, due_in_s)
+
+    def _cause(self, row: StudyRow) -> Cause:
+        """Why the next revision is made. What an operator wanted anew stays so until it is written."""
+        if row.revision == 0 or row.renewal:
+            return Cause(row.renewal)
+        written = exists().where(DraftRow.job_id == JobRow.id)
+        anew = select(JobRow.id).where(JobRow.study_id == row.id, JobRow.revision == row.revision, JobRow.cause == Cause.RERUN.value, ~written)
+        return Cause.IMAGES if self.session.scalars(anew).one_or_none() is None else Cause.RERUN
 
     def _unchanged(self, study: Study) -> StudyRow | None:
         """The study's row, locked; None when it is not what was claimed: frozen by somebody else, held, or with a newer image."""
@@ -68,7 +83,9 @@ class Assembling(Repository):
         return row if (row.last_received, row.images) == (study.last_received, study.images) else None
 
     def _goes_on(self, row: StudyRow, choice: SeriesChoice, reason: str | None, verdict: Verdict) -> bool:
-        """True when the present job reads what would be read now; what it falls back on is brought up to date."""
+        """True when the present job reads what would be read now, for the same order; what it falls back on is brought up to date."""
+        if row.renewal:
+            return False
         query = select(JobRow).filter_by(study_id=row.id, revision=row.revision).with_for_update()
         job = self.session.scalars(query, execution_options={"populate_existing": True}).one_or_none()
         if job is None or job.state == JobState.SUPERSEDED:
@@ -82,7 +99,16 @@ class Assembling(Repository):
         return True
 
     def _add_job(
-        self, row: StudyRow, revision: int, files: list[str], choice: SeriesChoice, is_phantom: bool, reason: str | None, verdict: Verdict
+        self,
+        row: StudyRow,
+        revision: int,
+        files: list[str],
+        choice: SeriesChoice,
+        is_phantom: bool,
+        reason: str | None,
+        verdict: Verdict,
+        cause: Cause,
+        due_in_s: float,
     ) -> UUID:
         state = JobState.READY if reason is None else JobState.READY.move(JobState.UNSUPPORTED)
         job = JobRow(
@@ -90,6 +116,9 @@ class Assembling(Repository):
             revision=revision,
             state=state.value,
             priority=row.priority,
+            rank_at=rank(Priority(row.priority), row.arriving_since),
+            due_at=in_seconds(due_in_s),
+            cause=cause.value,
             reason=reason,
             series_chosen=[series.series_uid for series in choice.chosen],
             series_refused=[[uid, plain(why)] for uid, why in choice.refused],

@@ -58,10 +58,10 @@ class PgDeliveries(Repository):
         """waiting → done. Raises LeaseLost."""
         self._hand_over(delivery, lease, state=DeliveryState.DONE.value, done_at=func.now(), reason=None)
 
-    def give_back(self, delivery: Delivery, reason: str, delay_s: float, max_attempts: int, lease: Lease) -> None:
-        """Waiting again after `delay_s`, or failed with the reason after `max_attempts`. Raises LeaseLost."""
-        state = DeliveryState.FAILED if delivery.attempts >= max_attempts else DeliveryState.WAITING
-        self._hand_over(delivery, lease, state=state.value, reason=plain(reason), due_at=in_seconds(delay_s))
+    def give_back(self, delivery: Delivery, reason: str, delay_s: float | None, lease: Lease) -> None:
+        """Waiting again after `delay_s`, or failed with the reason where there is no next time. Raises LeaseLost."""
+        state = DeliveryState.FAILED if delay_s is None else DeliveryState.WAITING
+        self._hand_over(delivery, lease, state=state.value, reason=plain(reason), due_at=in_seconds(delay_s or 0.0))
 
     def _hand_over(self, delivery: Delivery, lease: Lease, **values: Any) -> None:
         mine = (DeliveryRow.id == delivery.id) & (DeliveryRow.lease_owner == lease.owner) & (DeliveryRow.state == DeliveryState.WAITING.value)

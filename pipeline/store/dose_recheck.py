@@ -49,19 +49,23 @@ class Rechecking(Repository):
 
     def renew(self, report: OpenReport, advice: str, hits: Sequence[Hit]) -> bool:
         """New hits and, where it differs, a new 建议; see the Doses port."""
-        resolved = self._resolved(report.draft_id)
-        self.session.execute(delete(FlagRow).where(FlagRow.draft_id == report.draft_id))
-        keys = zip(_numbered(hits), hits, strict=True)
-        flags = [flag_values(report.draft_id, position, hit) | resolved.get(key, UNRESOLVED) for position, (key, hit) in enumerate(keys)]
-        if flags:
-            self.session.execute(insert(FlagRow), flags)
         if advice != report.report.advice:
             self.session.execute(update(DraftRow).where(DraftRow.id == report.draft_id).values(advice=plain(advice)))
+        return self.write_hits(report.draft_id, hits)
+
+    def write_hits(self, draft_id: UUID, hits: Sequence[Hit]) -> bool:
+        """Put these hits in the place of a draft's; what was handed out is handed out again: True where anything was."""
+        resolved = self._resolved(draft_id)
+        self.session.execute(delete(FlagRow).where(FlagRow.draft_id == draft_id))
+        keys = zip(_numbered(hits), hits, strict=True)
+        flags = [flag_values(draft_id, position, hit) | resolved.get(key, UNRESOLVED) for position, (key, hit) in enumerate(keys)]
+        if flags:
+            self.session.execute(insert(FlagRow), flags)
         done, under_way = (
             DeliveryRow.state == DeliveryState.DONE.value,
             DeliveryRow.lease_owner.is_not(None),
         )  # who delivers it now has read the old text
-        handed = (DeliveryRow.draft_id == report.draft_id) & or_(done, under_way) & (DeliveryRow.kind != WITHDRAWAL)
+        handed = (DeliveryRow.draft_id == draft_id) & or_(done, under_way) & (DeliveryRow.kind != WITHDRAWAL)
         again = {"state": DeliveryState.WAITING.value, "due_at": func.now(), "attempts": 0, "done_at": None, **FREE}
         asked = update(DeliveryRow).where(handed).values(**again).returning(DeliveryRow.id)
         return self.session.execute(asked, execution_options={"synchronize_session": False}).first() is not None
@@ -69,7 +73,7 @@ class Rechecking(Repository):
     def _resolved(self, draft_id: UUID) -> dict[Key, dict[str, object]]:
         """What somebody has answered for stays so, wherever its hit stands now; its twin, for which nobody has, does not."""
         rows = self.session.scalars(select(FlagRow).where(FlagRow.draft_id == draft_id).order_by(FlagRow.position)).all()
-        known = zip(_numbered([_hit(row) for row in rows]), rows, strict=True)
+        known = zip(_numbered([hit_of(row) for row in rows]), rows, strict=True)
         return {key: {name: getattr(row, name) for name in UNRESOLVED} for key, row in known if row.resolved_at is not None}
 
     def _open(self, report: ReportRow, draft: DraftRow, job: JobRow, indication: str) -> OpenReport:
@@ -77,7 +81,7 @@ class Rechecking(Repository):
         untouched = report.state == ReportState.WAITING.value and report.reviewed_by is None
         text = Report(draft.findings_text, draft.impression, draft.advice)
         flags = self.session.scalars(select(FlagRow).where(FlagRow.draft_id == draft.id).order_by(FlagRow.position))
-        return OpenReport(report.id, report.study_id, job.id, draft.id, untouched, text, tuple(map(_hit, flags)), indication)
+        return OpenReport(report.id, report.study_id, job.id, draft.id, untouched, text, tuple(map(hit_of, flags)), indication)
 
 
 def _numbered(hits: Sequence[Hit]) -> list[Key]:
@@ -91,5 +95,6 @@ def _numbered(hits: Sequence[Hit]) -> list[Key]:
     return keys
 
 
-def _hit(row: FlagRow) -> Hit:
+def hit_of(row: FlagRow) -> Hit:
+    """One flag's row as the hit that it was."""
     return Hit(row.rule, row.version, Severity(row.severity), row.section, row.start_at, row.end_at, row.message, row.original)

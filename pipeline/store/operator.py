@@ -1,5 +1,5 @@
-"""What an operator does with a study: retry, hold, release, rerun, withdraw. Each is one audited transaction; it returns the states before and
-after."""
+"""What an operator does with a study: retry, expedite, hold, release, rerun, withdraw. Each is one audited transaction that returns what was before
+and after."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from pipeline.errors import BadInput, IllegalMove
-from pipeline.model import JobState, ReportState, StudyState
+from pipeline.model import JobState, Priority, ReportState, StudyState
+from pipeline.renewing import Cause
 from pipeline.store.barring import bar
 from pipeline.store.barring import withdraw as withdraw_study
-from pipeline.store.queries import which
+from pipeline.store.naming import which
+from pipeline.store.repository import fixed
 from pipeline.store.session import PgStore, PgWork
 from pipeline.store.tables import JobRow, StudyRow
+from pipeline.urgency import rank
 
 ACTOR = "operator"
 HELD = "an operator holds this study; `ctreport release` lets it go on"
@@ -38,9 +41,42 @@ def retry(store: PgStore, study: str, actor: str = ACTOR) -> tuple[str, str]:
             raise BadInput(f"study {row.id} is '{row.state}' and has no job yet; it goes on by itself once its images are all here")
         if not job.files:
             raise BadInput(f"study {row.id} has no readable series ({job.reason}); send one, and it is assembled again by itself")
-        before, after = job.state, JobState(job.state).move(JobState.READY)
-        job.state, job.attempts, job.reason, job.due_at, job.ended_at = after.value, 0, None, func.now(), None
-        return _done(work, "retry", row.id, before, after.value, actor, job.id)
+        before = job.state
+        _again(job)
+        return _done(work, "retry", row.id, before, job.state, actor, job.id)
+
+
+def expedite(store: PgStore, study: str, to: Priority = Priority.STAT, actor: str = ACTOR) -> tuple[str, str]:
+    """Give a study and its waiting job another priority, at once. Raises BadInput for a study that nothing is done for any more."""
+    with store.begin() as work:
+        row = _study(work.session, study)
+        if row.state in (StudyState.HELD, StudyState.WITHDRAWN):
+            raise BadInput(f"study {row.id} is '{row.state}' and waits for nothing; `ctreport release` lets a held one go on")
+        before, row.priority = Priority(row.priority), to.value
+        job = work.session.scalars(select(JobRow).filter_by(study_id=row.id, revision=row.revision).with_for_update()).one_or_none()
+        if job is not None:
+            job.priority, job.rank_at = to.value, rank(to, job.created_at)
+            if job.lease_owner is None:  # what was to wait for the night, or for another try, need not
+                job.due_at = func.now()
+        row.due_at = func.now()
+        return _done(work, "expedite", row.id, before.name.lower(), to.name.lower(), actor, job.id if job is not None else None)
+
+
+def retry_all(store: PgStore, actor: str = ACTOR) -> int:
+    """Every failed job of a study's present revision → ready, as `retry` does with one; returns how many."""
+    with store.begin() as work:
+        current = (StudyRow.id == JobRow.study_id) & (StudyRow.revision == JobRow.revision)
+        failed = select(JobRow).join(StudyRow, current).where(JobRow.state == fixed(JobState.FAILED), JobRow.files != [])
+        jobs = work.session.scalars(failed.order_by(JobRow.ended_at).with_for_update(of=JobRow)).all()
+        for job in jobs:
+            _again(job)
+            work.audit.append("retry", study_id=job.study_id, job_id=job.id, actor=actor, before="failed", after=job.state)
+        return len(jobs)
+
+
+def _again(job: JobRow) -> None:
+    job.state = JobState(job.state).move(JobState.READY).value
+    job.attempts, job.lost, job.reason, job.due_at, job.ended_at = 0, 0, None, func.now(), None
 
 
 def hold(store: PgStore, study: str, actor: str = ACTOR) -> tuple[str, str]:
@@ -74,6 +110,7 @@ def rerun(store: PgStore, study: str, actor: str = ACTOR) -> tuple[str, str]:
             raise BadInput(f"study {row.id} is '{before}': {NO_RERUN[StudyState(before)]}")
         bar(work.session, row.id, (ReportState.WAITING,), RERUN, every_delivery=False)
         _move(row, StudyState.RECEIVING, None)
+        row.renewal = Cause.RERUN.value
         return _done(work, "rerun", row.id, before, row.state, actor)
 
 

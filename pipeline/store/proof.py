@@ -15,10 +15,10 @@ from pipeline.store.evidence import is_candidate
 from pipeline.store.jobs import CLAIMS, claimable
 from pipeline.store.repository import in_seconds
 from pipeline.store.session import PgStore
-from pipeline.store.tables import DeliveryRow, DraftRow, InstanceRow, JobRow, StudyRow
+from pipeline.store.tables import DeliveryRow, DraftRow, InstanceRow, JobRow, RequestRow, StudyRow
 
 CHUNK = 2_000
-Leased = type[StudyRow] | type[JobRow] | type[DeliveryRow]
+Leased = type[StudyRow] | type[JobRow] | type[DeliveryRow] | type[RequestRow]
 
 
 class InstanceFile(NamedTuple):
@@ -33,7 +33,7 @@ class InstanceFile(NamedTuple):
 class Stuck(NamedTuple):
     """One row that no longer moves, by internal id."""
 
-    what: str  # study | job | delivery
+    what: str  # study | job | delivery | request
     id: str
     state: str
     reason: str
@@ -52,7 +52,7 @@ def stuck(store: PgStore, grace_s: float, patience: Patience) -> list[Stuck]:
     for its images within its patience."""
     with store.begin() as work:
         session = work.session
-        found = [one for table in (StudyRow, JobRow, DeliveryRow) for one in _lease_over(session, table, grace_s)]
+        found = [one for table in (StudyRow, JobRow, DeliveryRow, RequestRow) for one in _lease_over(session, table, grace_s)]
         return found + _waiting_studies(session, grace_s, patience) + _idle_jobs(session, grace_s) + _idle_deliveries(session, grace_s)
 
 
@@ -76,7 +76,7 @@ def duplicates(store: PgStore) -> list[dict[str, Any]]:
 
 
 def _lease_over(session: Session, table: Leased, grace_s: float) -> list[Stuck]:
-    what = {StudyRow: "study", JobRow: "job", DeliveryRow: "delivery"}[table]
+    what = {StudyRow: "study", JobRow: "job", DeliveryRow: "delivery", RequestRow: "request"}[table]
     rows = session.execute(select(table.id, table.state).where(table.lease_until < in_seconds(-grace_s)).order_by(table.lease_until))
     return [Stuck(what, str(row_id), state, "its lease ran out and nobody handed it back; is the sweeper (beat) running?") for row_id, state in rows]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
-from sqlalchemy import ColumnElement, Row, func, or_, select
+from sqlalchemy import Row, func, or_, select, true
 
 from pipeline.errors import BadInput
-from pipeline.model import JobState, ReportState, StudyState
+from pipeline.model import JobState, StudyState
 from pipeline.store.evidence import has_open_association
+from pipeline.store.naming import ARRIVED, TOUCHED, step_of, which
 from pipeline.store.proof import duplicates, instance_rows, stuck
 from pipeline.store.repository import plain
 from pipeline.store.session import PgStore
@@ -19,24 +19,7 @@ from pipeline.store.tables import AuditRow, DraftRow, JobRow, QuarantineRow, Rep
 
 __all__ = ["duplicates", "instance_rows", "series_read", "show", "stuck", "study_overview", "timeline", "which"]
 
-STEPS = {
-    JobState.READY: "encode",
-    JobState.ENCODING: "encode",
-    JobState.ENCODED: "draft",
-    JobState.DRAFTING: "draft",
-    JobState.DRAFTED: "persist",
-}
-TOUCHED = [state.value for state in ReportState if state not in (ReportState.WAITING, ReportState.REJECTED)]
 INCOMPLETE, WAITS, OPEN = "资料不完整：", "等待：", "发送连接未关闭"
-ARRIVED = (StudyState.COMPLETE, StudyState.PARTIAL)
-
-
-def which(study: str) -> ColumnElement[bool]:
-    """The study that a person names by StudyInstanceUID or internal id."""
-    try:
-        return StudyRow.id == UUID(study)
-    except ValueError:
-        return StudyRow.study_uid == plain(study)
 
 
 def study_overview(store: PgStore, study: str | None = None, limit: int = 10_000) -> list[dict[str, Any]]:
@@ -71,22 +54,24 @@ def series_read(store: PgStore, study: str) -> dict[str, Any] | None:
         return None if job is None else series(job)
 
 
-def show(store: PgStore, study: str) -> dict[str, Any]:
-    """The draft that `finished_reports` shows of one study, under the keys of `ctreport show`. Raises BadInput with the reason without one."""
+def show(store: PgStore, study: str, department: str | None = None, first: str = "radiology") -> dict[str, Any]:
+    """The draft that `finished_reports` shows of one study, under the keys of `ctreport show`: of one department, else of the `first` that has one.
+    Raises BadInput with the reason without one."""
+    mine = true() if department is None else DraftRow.department == plain(department)
     query = (
         select(DraftRow.id)
         .join(JobRow, JobRow.id == DraftRow.job_id)
         .join(StudyRow, StudyRow.id == JobRow.study_id)
         .join(ReportRow, ReportRow.draft_id == DraftRow.id)
-        .where(which(study), or_(JobRow.state == JobState.DRAFTED.value, ReportRow.state.in_(TOUCHED)))
-        .order_by(JobRow.revision.desc(), DraftRow.department)
+        .where(which(study), or_(JobRow.state == JobState.DRAFTED.value, ReportRow.state.in_(TOUCHED)), mine)
+        .order_by(JobRow.revision.desc(), DraftRow.department != first, DraftRow.department)
         .limit(1)
     )
     with store.begin() as work:
         draft_id = work.session.scalars(query).one_or_none()
         if draft_id is not None:
             return shown(work.session, draft_id)
-    raise BadInput(_no_draft(store, study))
+    raise BadInput(_no_draft(store, study, department))
 
 
 def quarantined(store: PgStore, limit: int = 100) -> list[dict[str, Any]]:
@@ -106,7 +91,7 @@ def _overview(row: Row[StudyRow, JobRow, datetime, bool]) -> dict[str, Any]:
         "study_uid": study.study_uid,
         "id": str(study.id),
         "state": shown_state,
-        "step": _step(study, job),
+        "step": step_of(study, job),
         "revision": study.revision,
         "images": study.images,
         "seconds": round((ended - study.first_received).total_seconds(), 3),
@@ -139,17 +124,12 @@ def _maybe(job: JobRow | None) -> JobRow | None:
     return job
 
 
-def _step(study: StudyRow, job: JobRow | None) -> str | None:
-    """The step that a study is in or waits for; None where no step will take it."""
-    if study.state == StudyState.RECEIVING:
-        return "assemble" if study.lease_owner else "receive"
-    return STEPS.get(JobState(job.state)) if job is not None and study.state in ARRIVED else None
-
-
-def _no_draft(store: PgStore, study: str) -> str:
+def _no_draft(store: PgStore, study: str, department: str | None) -> str:
     known = study_overview(store, study)
     if not known:
         return "no study has this UID or id; `ctreport status` lists them"
     one = known[0]
+    if department is not None and one["state"] == JobState.DRAFTED:
+        return f"study {one['id']} has no draft for '{department}'; `ctreport draft` asks for one, and says why there is none"
     why = f" ({one['reason']})" if one["reason"] else ""
     return f"study {one['id']} has no draft: it is '{one['state']}'{why}; `ctreport why` tells its story"

@@ -114,6 +114,7 @@ class Receiving(Repository):
             "description": plain(header.study_description),
             "indication": plain(header.indication),
             "station": plain(header.station),
+            "requesting_service": plain(header.requesting_service),
             "priority": int(header.priority),
             "text_guess": header.text_guess,
         }

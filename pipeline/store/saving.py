@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from uuid import UUID, uuid4
 
-from sqlalchemy import func, insert
+from sqlalchemy import func, insert, select
 
-from pipeline.checking import Draft, Hit
+from pipeline.checking import Checked, Draft, Elements, Hit
+from pipeline.errors import LeaseLost
 from pipeline.model import Candidate, Finding, Job, JobState, Lease, ReportState
+from pipeline.store.changes import note_since_earlier
+from pipeline.store.frozen import lengths_used
 from pipeline.store.jobs import Jobs
 from pipeline.store.repository import plain
-from pipeline.store.tables import DraftCandidateRow, DraftFrameRow, DraftRow, FindingRow, FlagRow, ReportRow
+from pipeline.store.tables import DraftCandidateRow, DraftFrameRow, DraftRow, FindingRow, FlagRow, JobRow, ReportRow
 
 
 class Saving(Jobs):
@@ -19,8 +23,21 @@ class Saving(Jobs):
     def save_draft(self, job: Job, draft: Draft, lease: Lease) -> UUID:
         """drafting → drafted with everything that belongs to it. Raises LeaseLost before anything is written."""
         self.hand_over(job, JobState.DRAFTED, lease, attempts=0, reason=None, ended_at=func.now())
+        return self._save(job, draft)
+
+    def save_further(self, job: Job, draft: Draft) -> UUID:
+        """One more department's draft of a job that is drafted; the id of the one that is there where there is one. Raises LeaseLost when the
+        revision was superseded meanwhile."""
+        state = self.session.scalars(select(JobRow.state).where(JobRow.id == job.id).with_for_update()).one()
+        if state != JobState.DRAFTED.value:
+            raise LeaseLost(f"job {job.id} is '{state}' now, no longer drafted; the text that was written for it is dropped")
+        there = self.session.scalars(select(DraftRow.id).filter_by(job_id=job.id, department=draft.department)).one_or_none()
+        return there or self._save(job, draft)
+
+    def _save(self, job: Job, draft: Draft) -> UUID:
+        """The draft with everything that belongs to it."""
         draft_id = self._add_draft(job, draft)
-        findings = [_finding(draft_id, position, finding) for position, finding in enumerate(draft.checked.report.findings)]
+        findings = findings_values(draft_id, draft.checked)
         flags = [flag_values(draft_id, position, hit) for position, hit in enumerate(draft.checked.hits)]
         if findings:
             self.session.execute(insert(FindingRow), findings)
@@ -30,6 +47,7 @@ class Saving(Jobs):
         report: dict[str, object] = {"study_id": job.study_id, "revision": job.revision, "department": draft.department}
         report["demo_only"] = draft.source.phantom_only and not job.is_phantom
         self.session.execute(insert(ReportRow).values(id=uuid4(), draft_id=draft_id, state=ReportState.WAITING.value, **report))
+        note_since_earlier(self.session, job, draft_id, draft.department, draft.checked.report)
         return draft_id
 
     def _add_regions(self, draft_id: UUID, draft: Draft) -> None:
@@ -67,10 +85,23 @@ class Saving(Jobs):
             positions=[list(pair) for pair in generation.positions],
             sections={name: list(counts) for name, counts in generation.sections.items()},
             sources={name: list(counts) for name, counts in generation.sources.items()},
+            server=plain(source.server),
+            speculation=plain(source.speculation),
+            first_token_s=generation.first_token_s,
+            indication=plain(job.indication),
+            k=lengths_used(generation),
         )
         self.session.add(row)
         self.session.flush()
         return row.id
+
+
+def findings_values(draft_id: UUID, checked: Checked) -> list[dict[str, object]]:
+    """One row for each finding, with its elements; a report that nobody checked has none of these."""
+    listed = checked.report.findings
+    elements = checked.elements or (Elements(),) * len(listed)
+    pairs = enumerate(zip(listed, elements, strict=True))
+    return [_finding(draft_id, position, finding) | _elements(more) for position, (finding, more) in pairs]
 
 
 def _finding(draft_id: UUID, position: int, finding: Finding) -> dict[str, object]:
@@ -86,6 +117,20 @@ def _finding(draft_id: UUID, position: int, finding: Finding) -> dict[str, objec
         "margin": finding.margin,
         "internal": finding.internal,
         "surround": finding.surround,
+    }
+
+
+def _elements(more: Elements) -> dict[str, object]:
+    return {
+        "segment": more.segment,
+        "shape": more.shape,
+        "enhancement": more.enhancement,
+        "advice": plain(more.advice) if more.advice else None,
+        "slice_sop_uid": more.slice_sop_uid,
+        "slice_frame": more.slice_frame,
+        "grading": asdict(more.grading) if more.grading else None,
+        "malignancy": asdict(more.malignancy) if more.malignancy else None,
+        "sources": dict(more.sources),
     }
 
 

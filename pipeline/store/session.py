@@ -22,9 +22,13 @@ from pipeline.store.audit import PgAudit
 from pipeline.store.commitments import PgCommitments
 from pipeline.store.deliveries import PgDeliveries
 from pipeline.store.dosing import PgDoses
+from pipeline.store.night import PgNight
 from pipeline.store.performed import PgPerformed
+from pipeline.store.renewals import PgRenewals
 from pipeline.store.reports import PgReports
+from pipeline.store.requests import PgRequests
 from pipeline.store.rules import KeptRules, PgRules
+from pipeline.store.samples import PgSamples
 from pipeline.store.studies import PgStudies
 
 DRIVER = "postgresql+psycopg"
@@ -107,6 +111,26 @@ class PgWork:
     def alerts(self) -> PgAlerts:
         """Suspected critical findings."""
         return PgAlerts(self.session)
+
+    @cached_property
+    def requests(self) -> PgRequests:
+        """Drafts that somebody asked for."""
+        return PgRequests(self.session)
+
+    @cached_property
+    def night(self) -> PgNight:
+        """The night shift."""
+        return PgNight(self.session)
+
+    @cached_property
+    def renewals(self) -> PgRenewals:
+        """What changed after a draft was written."""
+        return PgRenewals(self.session)
+
+    @cached_property
+    def samples(self) -> PgSamples:
+        """The nightly quality samples."""
+        return PgSamples(self.session)
 
     @cached_property
     def deliveries(self) -> PgDeliveries:

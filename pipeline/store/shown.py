@@ -10,7 +10,9 @@ from sqlalchemy.orm import Session
 
 from pipeline.errors import BadInput
 from pipeline.model import ReportState, StudyState
-from pipeline.store.tables import DraftRow, FindingRow, FlagRow, JobRow, ReportRow, StudyRow
+from pipeline.store.changes import changes_of
+from pipeline.store.described import findings, section_sources
+from pipeline.store.tables import DraftRow, FlagRow, FrozenFindingsRow, JobRow, ReportRow, StudyRow
 
 STATUS = {
     ReportState.WAITING: "待审",
@@ -55,6 +57,9 @@ def shown(session: Session, draft_id: UUID) -> dict[str, Any]:
         "completeness": job.completeness,
         "withdrawn": study.reason if study.state == StudyState.WITHDRAWN else None,
         "draft": _draft(session, draft),
+        "departments": _departments(session, job),
+        "cause": job.cause,
+        "changes": changes_of(session, draft.id),
         "series": series(job),
     }
 
@@ -66,15 +71,19 @@ def series(job: JobRow) -> dict[str, Any]:
 
 
 def _draft(session: Session, draft: DraftRow) -> dict[str, Any]:
+    sections, flags = {"检查所见": draft.findings_text, "诊断意见": draft.impression, "建议": draft.advice}, _flags(session, draft.id)
     return {
-        "sections": {"检查所见": draft.findings_text, "诊断意见": draft.impression, "建议": draft.advice},
-        "findings": _findings(session, draft.id),
-        "flags": _flags(session, draft.id),
+        "sections": sections,
+        "section_sources": section_sources(sections, flags),
+        "findings": findings(session, draft.id),
+        "flags": flags,
         "source": {
             "rung": draft.rung,
             "model": draft.model,
             "model_digest": draft.model_digest,
             "phantom_only": draft.phantom_only,
+            "server": draft.server,
+            "speculation": draft.speculation,
             "rules_version": draft.rules_version,
         },
         "generation": {
@@ -86,15 +95,24 @@ def _draft(session: Session, draft: DraftRow) -> dict[str, Any]:
             "positions": draft.positions,
             "sections": draft.sections,
             "sources": draft.sources,
+            "first_token_s": draft.first_token_s,
+            "k": draft.k,
         },
+        "frozen": _frozen(session, draft.job_id),
         "ood": draft.ood,
     }
 
 
-def _findings(session: Session, draft_id: UUID) -> list[dict[str, Any]]:
-    rows = session.scalars(select(FindingRow).where(FindingRow.draft_id == draft_id).order_by(FindingRow.position))
-    names = ("candidate", "kind", "side", "lobe", "density", "size_mm", "margin", "internal", "surround")
-    return [{name: getattr(row, name) for name in names} for row in rows]
+def _frozen(session: Session, job_id: UUID) -> dict[str, Any] | None:
+    """The findings that every department's text of this revision is written from; None of a draft that is older than they are."""
+    row = session.get(FrozenFindingsRow, job_id)
+    return None if row is None else {"text": row.text, "source": row.source, "generation": row.generation}
+
+
+def _departments(session: Session, job: JobRow) -> list[dict[str, Any]]:
+    """The reports of the same revision, in the order of their departments' names."""
+    rows = session.scalars(select(ReportRow).filter_by(study_id=job.study_id, revision=job.revision).order_by(ReportRow.department))
+    return [{"department": row.department, "draft_id": str(row.draft_id), "report_id": str(row.id), "state": row.state} for row in rows]
 
 
 def _flags(session: Session, draft_id: UUID) -> list[dict[str, Any]]:

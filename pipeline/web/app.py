@@ -1,4 +1,4 @@
-"""The web app: a health page, until the reading room moves in."""
+"""The web app: a health page and the HTTP API, until the reading room moves in."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from html import escape
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Mount, Route
 
 from pipeline import metrics
 from pipeline.model import WATERMARK
+from pipeline.web.api import Api, create_api
+from pipeline.web.telling import ROOT
 
 Readiness = Callable[[], Mapping[str, str]]
 OK = "ok"
@@ -22,8 +24,8 @@ td{{padding:.25rem 1rem;border-bottom:1px solid #ccc}}</style>
 <h1>ctreport：{state}</h1><table>{rows}</table><p>{watermark}</p></html>"""
 
 
-def create_app(readiness: Readiness) -> Starlette:
-    """`/` for people, `/healthz` (alive) and `/readyz` (each part; 503 when one is not) for machines, `/metrics` for Prometheus."""
+def create_app(readiness: Readiness, api: Api | None = None) -> Starlette:
+    """`/` for people, `/healthz` (alive) and `/readyz` (each part; 503 when one is not) for machines, `/metrics` for Prometheus; `/api/v1`."""
 
     def page(_: Request) -> Response:
         parts = readiness()
@@ -40,7 +42,8 @@ def create_app(readiness: Readiness) -> Starlette:
     def figures(_: Request) -> Response:
         return Response(metrics.exposition(), media_type=metrics.CONTENT_TYPE)
 
-    return Starlette(routes=[Route("/", page), Route("/healthz", alive), Route("/readyz", ready), Route("/metrics", figures)])
+    routes: list[BaseRoute] = [Route("/", page), Route("/healthz", alive), Route("/readyz", ready), Route("/metrics", figures)]
+    return Starlette(routes=routes if api is None else [*routes, Mount(ROOT, create_api(api))])
 
 
 def _ready(parts: Mapping[str, str]) -> bool:

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pipeline.errors import IllegalMove
-from pipeline.model import MOVES, AlertState, Generation, JobState, Machine, ReportState, StudyState
+from pipeline.model import MOVES, REQUEST_MOVES, AlertState, Generation, JobState, Machine, ReportState, RequestState, StudyState
 
 FIRST: dict[type[Machine], Machine] = {
     StudyState: StudyState.RECEIVING,
@@ -42,6 +42,21 @@ def test_every_state_can_be_reached(machine: type[Machine]) -> None:
 
 def test_final_states_are_the_ones_that_the_design_calls_final() -> None:
     assert {state for state in ALL if state.final} == ENDS
+
+
+@given(st.sampled_from(RequestState), st.sampled_from(RequestState))
+def test_a_request_moves_by_a_table_of_its_own(state: RequestState, to: RequestState) -> None:
+    if to in REQUEST_MOVES[state]:
+        assert state.move(to) is to
+    else:
+        with pytest.raises(IllegalMove, match=str(to)):
+            state.move(to)
+
+
+def test_a_request_is_written_or_failed_only_by_whoever_holds_it_and_then_for_good() -> None:
+    assert set(REQUEST_MOVES) == set(RequestState)
+    assert [state for state in RequestState if state.final] == [RequestState.DRAFTED, RequestState.FAILED]
+    assert {state for state in RequestState if RequestState.DRAFTED in state.onward} == {RequestState.DRAFTING}
 
 
 def test_a_signed_report_never_becomes_unsigned() -> None:

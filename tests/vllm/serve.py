@@ -34,7 +34,6 @@ def main() -> None:
     from vllm import LLM, SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
 
-    teach_projector()
     speculation = {"speculative_config": {"method": "mtp", "num_speculative_tokens": int(k)}} if int(k) else {}
     llm = LLM(
         model=folder,
@@ -66,19 +65,6 @@ def prompts(path: Path) -> Iterator[dict[str, Any]]:
             yield {"prompt_token_ids": ids.tolist()}
         else:
             yield {"prompt_embeds": rows, "prompt_token_ids": ids.tolist(), "prompt_is_token_ids": (places == 0).tolist()}
-
-
-def teach_projector() -> None:
-    """Let vLLM's DeepSeek read a folder that holds our projector too: its own loader refuses names that it does not know."""
-    from vllm import ModelRegistry
-    from vllm.model_executor.models.deepseek_v2 import DeepseekV3ForCausalLM
-
-    class WithoutProjector(DeepseekV3ForCausalLM):  # type: ignore[misc]  # vLLM is not installed where types are checked
-        def load_weights(self, weights: Iterable[tuple[str, Any]]) -> set[str]:
-            read: set[str] = super().load_weights((name, tensor) for name, tensor in weights if not name.startswith("ct_projector."))
-            return read
-
-    ModelRegistry.register_model("DeepseekV3ForCausalLM", WithoutProjector)
 
 
 def counted(metrics: Iterable[Any]) -> dict[str, int]:

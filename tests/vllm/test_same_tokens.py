@@ -26,6 +26,7 @@ from pipeline.engine.policy import Policy
 from tests.vllm.widen import widen
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
+PLUGIN = Path(__file__).parents[2] / "deploy" / "vllm"
 SERVE = Path(__file__).with_name("serve.py")
 FOLDER = Path(os.environ.get("CTREPORT_DRAFT_WEIGHTS") or PACKAGED)
 ANSWER = 160  # tokens, as in serve.py
@@ -76,11 +77,16 @@ def _request(engine: Engine, number: int, prompt: str, features: np.ndarray | No
     return {f"ids.{number}": ids, f"rows.{number}": embedded, f"places.{number}": (ids == engine.config.ct_placeholder_id).int()}
 
 
+def with_plugin() -> dict[str, str]:
+    """This process's environment, in which vLLM finds deploy/vllm's plugin."""
+    return os.environ | {"PYTHONPATH": str(PLUGIN)}
+
+
 def served(python: str, asked: Asked, k: int, folder: Path) -> dict[str, Any]:
     """What vLLM answers with k drafted tokens per step."""
     answers = folder / f"answers-{k}.json"
     command = [python, str(SERVE), str(asked.folder), str(asked.path), str(answers), str(k)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=1700, check=False)
+    ran = subprocess.run(command, env=with_plugin(), capture_output=True, text=True, timeout=1700, check=False)
     assert ran.returncode == 0, ran.stderr[-3000:]
     value: dict[str, Any] = json.loads(answers.read_text(encoding="utf-8"))
     return value

@@ -11,6 +11,7 @@ import typer
 from workers import wiring
 
 Data = Annotated[Path | None, typer.Option("--data", help="folder of the embedded stack (CTREPORT_DATA)", callback=wiring.data_folder)]
+Department = Annotated[str | None, typer.Option(help="radiology, oncology or pulmonology")]
 Json = Annotated[str | None, typer.Option("--json", help="write the answer as JSON to FILE, '-' for standard output")]
 
 

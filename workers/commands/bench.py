@@ -18,6 +18,7 @@ from pipeline.errors import Permanent
 from workers import wiring
 from workers.commands.answer import Json, answer
 from workers.commands.bench_decode import decode
+from workers.commands.bench_draft import draft
 from workers.commands.bench_learned import denoise, sides
 from workers.commands.bench_place import commit, machine, memory_bytes
 from workers.commands.bench_rules import rules
@@ -43,6 +44,7 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="print the tables as 
 app.command()(volume)
 app.command()(rules)
 app.command()(decode)
+app.command()(draft)
 app.command()(denoise)
 app.command()(sides)
 

@@ -177,7 +177,7 @@ def _show(study_uid: str) -> None:
     from pipeline.export.markdown import draft_markdown
     from pipeline.store import queries
 
-    typer.echo("\n" + draft_markdown(queries.show(wiring.store(), study_uid)))
+    typer.echo("\n" + draft_markdown(queries.show(wiring.store(), study_uid, first=settings().draft.department)))
 
 
 def _farewell(info: StackInfo, study_uid: str, keep: bool, seconds: float) -> None:

@@ -1,4 +1,5 @@
-"""`ctreport model check PATH`: what is wrong with a checkpoint folder, and the GPU memory that serving it takes. Needs no stack and no GPU."""
+"""`ctreport model check PATH`: what is wrong with a checkpoint folder, and the GPU memory that serving it takes; with --server URL whether a draft
+server will work. Needs no stack and no GPU."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from workers.commands.answer import Json, answer
+from workers.commands.model_server import Kind, check_server, digest, reference
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from pipeline.engine.headers import Headers
     from pipeline.engine.memory import Need, Setup
 
-model_app = typer.Typer(no_args_is_help=True, help="Checkpoints: check.")
+model_app = typer.Typer(no_args_is_help=True, help="Checkpoints and the servers that serve them: check, digest, reference.")
+model_app.command()(digest)
+model_app.command()(reference)
 UNITS = {"": 1, "B": 1, "MB": 10**6, "GB": 10**9, "MIB": 2**20, "GIB": 2**30}
 WeightType = Literal["stored", "fp32", "bf16", "fp16", "fp8"]
 CacheType = Literal["fp32", "bf16", "fp16", "fp8"]
@@ -35,7 +39,11 @@ def bytes_of(text: str) -> int:
 
 @model_app.command()
 def check(
-    folder: Annotated[Path, typer.Argument(help="checkpoint folder", exists=True, file_okay=False)],
+    folder: Annotated[Path | None, typer.Argument(help="checkpoint folder", exists=True, file_okay=False)] = None,
+    server: Annotated[
+        str | None, typer.Option("--server", metavar="URL", help="look at a draft server of the folder's checkpoint (default: CTREPORT_SERVED_MODEL)")
+    ] = None,
+    kind: Annotated[Kind, typer.Option(help="what the server runs; sglang-plain is SGLang without MTP")] = Kind.SGLANG,
     gpu_memory: Annotated[int | None, typer.Option(parser=bytes_of, metavar="SIZE", help="memory of one GPU, as 80GiB: says whether it fits")] = None,
     gpus: Annotated[int, typer.Option(min=1, help="GPUs that share the weights")] = 1,
     context: Annotated[int | None, typer.Option(min=1, help="tokens of one text; default: 8192, or the model's longest")] = None,
@@ -47,6 +55,11 @@ def check(
     json_to: Json = None,
 ) -> None:
     """Name each problem of a checkpoint in one line, and the memory that a GPU set-up needs. Exit 1 when there is a problem or it does not fit."""
+    if server is not None:
+        check_server(server, kind, folder, json_to)
+        return
+    if folder is None:
+        raise typer.BadParameter("give a checkpoint folder, or --server URL")
     from pipeline.engine.check import look, unsound
     from pipeline.engine.memory import Setup, misfits, need
 

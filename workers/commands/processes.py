@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import typer
 
 from pipeline import log
+from pipeline.model import Step
 from pipeline.settings import settings
 from workers import wiring
 from workers.commands.answer import Data, Json, answer
@@ -62,7 +61,7 @@ def web() -> None:
 def beat() -> None:
     """Ring the sweeper at its time."""
     _start("beat")
-    wiring.celery_app().Beat(loglevel=settings().log.level, quiet=True, schedule=str(_run_folder() / "beat.db"), pidfile="").run()
+    wiring.celery_app().Beat(loglevel=settings().log.level, quiet=True, scheduler_cls="celery.beat:Scheduler", pidfile="").run()
 
 
 @worker_app.command("encode")
@@ -84,10 +83,22 @@ def worker_io(concurrency: int = 2) -> None:
 
 
 def _work(kind: str, queues: list[str], pool: list[str]) -> None:
+    from workers import hearing
     from workers.app import on_worker_ready
+    from workers.ending import end_in_order
 
     _start(f"worker-{kind}")
-    on_worker_ready(lambda: wiring.warm(kind))
+    steps, room = [Step(queue) for queue in queues], settings().work
+
+    def ready() -> None:
+        wiring.warm(kind)
+        for step in steps:  # what waited while nobody listened needs no sweeper
+            wiring.bell().ring(step)
+        hearing.watch(room.deaf_s, lambda: wiring.waiting(steps), wiring.broker_answers)
+
+    on_worker_ready(ready)
+    if "--pool=solo" in pool:  # children of the io pool do short work, which the pool waits for
+        end_in_order(room.grace_s, wiring.hand_back)
     arguments = ["worker", f"--queues={','.join(queues)}", f"--hostname={kind}@%h", "--without-gossip", "--without-mingle", *pool]
     wiring.celery_app().worker_main(arguments)
 
@@ -95,9 +106,3 @@ def _work(kind: str, queues: list[str], pool: list[str]) -> None:
 def _start(name: str) -> None:
     log.configure(settings().log.level)
     log.get(name).info("start", process=name)
-
-
-def _run_folder() -> Path:
-    folder = settings().site.data / "run"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

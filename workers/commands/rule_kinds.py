@@ -118,10 +118,12 @@ def _lexicon() -> RuleKind:
 
     def write(session: Session, rows: Sequence[Entry], version: int, actor: str) -> None:
         from pipeline.checking import RuleSet
+        from pipeline.drafting.vocabulary import vocabulary
         from pipeline.rules.critical import refuse_unreadable
         from pipeline.store.guidance import critical_rules
 
         entries = checked(rows)  # a critical finding whose words or organs go with them would never be found again
+        vocabulary(entries)  # words of the report schema that no schema can hold are refused here, not at the next draft
         refuse_unreadable(RuleSet(version, {}, lexicon=entries, critical=critical_rules(session, version)))
         lexicon.set_lexicon(session, entries, version)
 

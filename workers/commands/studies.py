@@ -12,7 +12,7 @@ from rich.table import Column, Table
 
 from pipeline.settings import settings
 from workers import wiring
-from workers.commands.answer import Data, Json, answer
+from workers.commands.answer import Data, Department, Json, answer
 
 if TYPE_CHECKING:
     from pipeline.dicom.send import SendResult
@@ -62,22 +62,25 @@ def status(study: Annotated[str | None, typer.Argument()] = None, data: Data = N
 
 @app.command()
 def why(study: Study, data: Data = None, json_to: Json = None) -> None:
-    """The timeline of one study, and which of its series is read and why."""
+    """Every event of one study with its time, what it waits for, and which of its series is read and why."""
     from pipeline.export.markdown import series_markdown
     from pipeline.store import queries
+    from pipeline.store import story as stories
 
-    events, series = queries.timeline(wiring.store(), study), queries.series_read(wiring.store(), study)
+    events, waits = stories.story(wiring.store(), study), stories.next_step(wiring.store(), study)
+    series = queries.series_read(wiring.store(), study)
     lines = [f"{event['at']:%Y-%m-%d %H:%M:%S}  {event['action']:<12} {event['detail']}" for event in events]
-    answer({"events": events, "series": series}, json_to, "\n".join([*lines, *([series_markdown(series)] if series else [])]))
+    lines += [line for line in (stories.told(waits), series_markdown(series) if series else "") if line]
+    answer({"events": events, "waits": waits, "series": series}, json_to, "\n".join(lines))
 
 
 @app.command()
-def show(study: Study, data: Data = None, json_to: Json = None) -> None:
-    """The current draft of one study as Markdown, or as JSON."""
+def show(study: Study, department: Department = None, data: Data = None, json_to: Json = None) -> None:
+    """The current draft of one study as Markdown, or as JSON; without --department that of the site's own."""
     from pipeline.export.markdown import draft_markdown
     from pipeline.store import queries
 
-    shown = queries.show(wiring.store(), study)
+    shown = queries.show(wiring.store(), study, department, settings().draft.department)
     answer(shown, json_to, draft_markdown(shown))
 
 
@@ -86,7 +89,7 @@ def verify(data: Data = None, json_to: Json = None) -> None:
     """Compare ledger, database and archive; exit 1 and every difference named when they disagree."""
     from workers.health import verify_all
 
-    report = verify_all(wiring.store(), settings().archive_root)
+    report = verify_all(wiring.store(), settings().archive_root / "ledger")
     answer(report.as_json(), json_to, report.summary())
     raise typer.Exit(0 if report.clean else 1)
 

@@ -20,18 +20,23 @@ from pipeline.store.tables.arrival import (
     StudyAssociationRow,
     StudyRow,
 )
+from pipeline.store.tables.asking import RequestRow
 from pipeline.store.tables.base import Base, DeliveryState
+from pipeline.store.tables.changing import ChangeRow
 from pipeline.store.tables.choosing import SeriesRuleRow
+from pipeline.store.tables.nights import ExpectedReadingRow, NightItemRow, NightPlanRow
 from pipeline.store.tables.performing import CommitmentRow, CommitmentState, PerformedStepRow, PerformedStepStudyRow
-from pipeline.store.tables.reading import DeliveryRow, DraftRow, FindingRow, FlagRow, ReportRow
+from pipeline.store.tables.reading import DeliveryRow, DraftRow, FindingRow, FlagRow, FrozenFindingsRow, ReportRow
 from pipeline.store.tables.ruling import DoseEventRow, DoseFactorRow, DoseReportRow, DoseRuleRow, LexiconEntryRow, RuleTermRow, RuleVersionRow
-from pipeline.store.tables.work import AuditRow, JobRow
+from pipeline.store.tables.sampling import SampleAlarmRow, SampledDraftRow, SampleRow
+from pipeline.store.tables.work import AuditRow, JobRow, RoundRow
 
 __all__ = [
     "AlertRow",
     "AssociationRow",
     "AuditRow",
     "Base",
+    "ChangeRow",
     "CommitmentRow",
     "CommitmentState",
     "CriticalRuleRow",
@@ -44,8 +49,10 @@ __all__ = [
     "DraftCandidateRow",
     "DraftFrameRow",
     "DraftRow",
+    "ExpectedReadingRow",
     "FindingRow",
     "FlagRow",
+    "FrozenFindingsRow",
     "GrowthRuleRow",
     "GuidelineLineRow",
     "GuidelineTableRow",
@@ -53,14 +60,21 @@ __all__ = [
     "InstanceRow",
     "JobRow",
     "LexiconEntryRow",
+    "NightItemRow",
+    "NightPlanRow",
     "PatientRow",
     "PerformedStepRow",
     "PerformedStepStudyRow",
     "QuarantineRow",
     "RejectionRow",
     "ReportRow",
+    "RequestRow",
+    "RoundRow",
     "RuleTermRow",
     "RuleVersionRow",
+    "SampleAlarmRow",
+    "SampleRow",
+    "SampledDraftRow",
     "SeriesRow",
     "SeriesRuleRow",
     "StudyAssociationRow",

@@ -49,6 +49,7 @@ class StudyRow(Base):
         CheckConstraint("revision >= 0 AND images >= 0 AND attempts >= 0", name="counts"),
         CheckConstraint("(text_confirmed_at IS NULL) = (text_confirmed_by IS NULL)", name="confirmed"),
         Index("ix_studies_quiet", "last_received", postgresql_where=text("state = 'receiving'")),
+        Index("ix_studies_quiet_urgent", "last_received", postgresql_where=text("priority = 0 AND state = 'receiving'")),
         Index("ix_studies_lease_until", "lease_until", postgresql_where=text("lease_until IS NOT NULL")),
         Index("ix_studies_first_received", "first_received"),
         Index("ix_studies_accession", "accession"),
@@ -65,6 +66,7 @@ class StudyRow(Base):
     description: Mapped[str]
     indication: Mapped[str]
     station: Mapped[str]
+    requesting_service: Mapped[str] = mapped_column(server_default="")  # who asked for the examination, as it names itself
     text_guess: Mapped[bool] = mapped_column(server_default=false())  # description or indication
     text_confirmed_at: Mapped[datetime | None]
     text_confirmed_by: Mapped[str | None]
@@ -78,6 +80,7 @@ class StudyRow(Base):
     lease_until: Mapped[datetime | None]
     reason: Mapped[str | None]
     evidence: Mapped[Facts] = mapped_column(server_default=NO_FACTS)  # of the last verdict
+    renewal: Mapped[str] = mapped_column(server_default="")  # why its next revision will be made, where that is not for images
     rejected_at: Mapped[datetime | None]  # when rejection notes had taken back every image; a new one reopens the study
 
 

@@ -29,6 +29,8 @@ Facts = dict[str, object]
 FactRows = list[dict[str, object]]
 CountRows = list[list[int]]
 Counts = dict[str, list[int]]
+Optionals = dict[str, int | None]
+Readings = dict[str, float | None]
 NO_FACTS = text("'{}'::jsonb")
 NO_ROWS = text("'[]'::jsonb")
 
@@ -48,6 +50,8 @@ class Base(DeclarativeBase):
         FactRows: JSONB,
         CountRows: JSONB,
         Counts: JSONB,
+        Optionals: JSONB,
+        Readings: JSONB,
     }
 
 

@@ -6,11 +6,25 @@ import uuid
 from datetime import datetime
 
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, UniqueConstraint, text
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from pipeline.model import ReportState, Severity
-from pipeline.store.tables.base import NO_FACTS, NO_ROWS, Base, CountRows, Counts, DeliveryState, Id, Now, StudyKey, lease_whole, states
+from pipeline.store.tables.base import (
+    NO_FACTS,
+    NO_ROWS,
+    Base,
+    CountRows,
+    Counts,
+    DeliveryState,
+    Facts,
+    Id,
+    Now,
+    Optionals,
+    StudyKey,
+    lease_whole,
+    states,
+)
 
 RESOLVED = "resolved_at IS NOT NULL AND resolved_by IS NOT NULL AND resolution IS NOT NULL AND resolved_by <> '' AND resolution <> ''"
 SEVERITIES = ", ".join(f"'{severity.value}'" for severity in Severity)
@@ -24,6 +38,7 @@ class DraftRow(Base):
     __table_args__ = (
         UniqueConstraint("job_id", "department"),
         CheckConstraint("watermark <> ''", name="watermark"),
+        Index("ix_drafts_created_at", "created_at"),
     )
     id: Mapped[Id]
     job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id"))
@@ -47,6 +62,23 @@ class DraftRow(Base):
     sections: Mapped[Counts] = mapped_column(server_default=NO_FACTS)  # section → tokens, drafted, accepted
     sources: Mapped[Counts] = mapped_column(server_default=NO_FACTS)  # mtp, lookup → drafted, accepted
     ood: Mapped[float | None]  # distance of the images from those that the encoder was validated on; null where nobody measured
+    server: Mapped[str] = mapped_column(default="", server_default=text("''"))  # name and version; empty: embedded
+    speculation: Mapped[str] = mapped_column(default="", server_default=text("''"))  # how the server drafts, as it reports it
+    first_token_s: Mapped[float | None]
+    indication: Mapped[str | None]  # what the order said when it was written; null where nobody noted it
+    rechecked_version: Mapped[int | None]  # of the rules that could not look at it again
+    k: Mapped[Optionals] = mapped_column(server_default=NO_FACTS)  # section (empty: the whole report) → drafted per step; null: as it paid
+
+
+class FrozenFindingsRow(Base):
+    """The findings of one revision, made once; every department's text is written from them. `source` and `generation`: as in `model`."""
+
+    __tablename__ = "frozen_findings"
+    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    text: Mapped[str]
+    source: Mapped[Facts]
+    generation: Mapped[Facts]
+    created_at: Mapped[Now]
 
 
 class FindingRow(Base):
@@ -64,6 +96,15 @@ class FindingRow(Base):
     margin: Mapped[str | None]
     internal: Mapped[str | None]
     surround: Mapped[str | None]
+    segment: Mapped[str | None]  # from here on: what the drafter did not write, see `checking.Elements`
+    shape: Mapped[str | None]
+    enhancement: Mapped[str | None]
+    advice: Mapped[str | None]
+    slice_sop_uid: Mapped[str | None]
+    slice_frame: Mapped[int | None]
+    grading: Mapped[Facts | None] = mapped_column(JSONB(none_as_null=True))
+    malignancy: Mapped[Facts | None] = mapped_column(JSONB(none_as_null=True))
+    sources: Mapped[dict[str, str]] = mapped_column(server_default=NO_FACTS)  # element → measured, draft, text, guideline or formula
 
 
 class FlagRow(Base):
@@ -99,6 +140,7 @@ class ReportRow(Base):
         states(ReportState),
         CheckConstraint("state NOT IN ('signed', 'amended') OR (signed_by IS NOT NULL AND signed_at IS NOT NULL)", name="signed"),
         CheckConstraint("NOT (demo_only AND state IN ('signed', 'amended'))", name="demo_never_signed"),
+        Index("ix_reports_reviewed_at", "reviewed_at", postgresql_where=text("reviewed_at IS NOT NULL")),
         Index("ix_reports_open", "state", "created_at", postgresql_where=text("state IN ('waiting', 'reviewing', 'written')")),
     )
     id: Mapped[Id]

@@ -1,4 +1,5 @@
-"""What is done with it: one job per study revision, claimed under a lease; and the trail that nobody can rewrite."""
+"""What is done with it: one job per study revision, claimed under a lease; when what the whole site does once was done; and the trail that nobody
+can rewrite."""
 
 from __future__ import annotations
 
@@ -22,9 +23,11 @@ class JobRow(Base):
         UniqueConstraint("study_id", "revision"),
         states(JobState),
         lease_whole(),
-        CheckConstraint("revision >= 1 AND attempts >= 0", name="counts"),
+        CheckConstraint("revision >= 1 AND attempts >= 0 AND lost >= 0", name="counts"),
         CheckConstraint("state IN ('encoding', 'drafting') OR lease_owner IS NULL", name="lease_state"),
-        Index("ix_jobs_claim", "state", "priority", "due_at", postgresql_where=text(LIVE)),
+        Index("ix_jobs_claim", "state", "rank_at", "due_at", postgresql_where=text(f"priority > 0 AND {LIVE}")),
+        Index("ix_jobs_claim_urgent", "state", "rank_at", "due_at", postgresql_where=text(f"priority = 0 AND {LIVE}")),
+        Index("ix_jobs_failed", "ended_at", postgresql_where=text("state = 'failed'")),
         Index("ix_jobs_lease_until", "lease_until", postgresql_where=text("lease_until IS NOT NULL")),
     )
     id: Mapped[Id]
@@ -32,8 +35,10 @@ class JobRow(Base):
     revision: Mapped[int]
     state: Mapped[str]
     priority: Mapped[int]
+    rank_at: Mapped[Now]  # place in its lane, see `urgency.rank`
     due_at: Mapped[Now]
     attempts: Mapped[int] = mapped_column(default=0)
+    lost: Mapped[int] = mapped_column(default=0, server_default=text("0"))  # claims of this step whose lease ran out
     lease_owner: Mapped[str | None]
     lease_until: Mapped[datetime | None]
     reason: Mapped[str | None]
@@ -46,6 +51,7 @@ class JobRow(Base):
     is_phantom: Mapped[bool]
     completeness: Mapped[str] = mapped_column(default="", server_default="")  # empty when complete, else why not
     evidence: Mapped[Facts] = mapped_column(server_default=NO_FACTS)
+    cause: Mapped[str] = mapped_column(default="", server_default="")  # why this revision was made, see `pipeline.renewing.Cause`
     features_path: Mapped[str | None]
     encoder: Mapped[str | None]
     encoder_version: Mapped[str | None]
@@ -54,6 +60,14 @@ class JobRow(Base):
     encoded_at: Mapped[datetime | None]
     drafting_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
+
+
+class RoundRow(Base):
+    """When something that the whole site does once per period was last done, whoever did it."""
+
+    __tablename__ = "rounds"
+    name: Mapped[str] = mapped_column(primary_key=True)
+    at: Mapped[Now]
 
 
 class AuditRow(Base):

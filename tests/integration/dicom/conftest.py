@@ -54,7 +54,7 @@ class Site:
             return connection.execute(sql.encode()).fetchall()
 
     def verified(self) -> Verification:
-        return compare(read_ledger(self.root / "ledger"), proof.instance_rows(self.store), self.root)
+        return compare(read_ledger(self.root / "ledger"), proof.instance_rows(self.store), self.archive)
 
     def files(self, area: str) -> list[Path]:
         return sorted(p for p in (self.root / area).rglob("*.*") if p.is_file())

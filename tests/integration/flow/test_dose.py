@@ -44,6 +44,9 @@ class Folder:
     def path(self, relative: str) -> Path:
         return self.root / relative
 
+    def paths(self, relatives: Sequence[str]) -> list[Path]:
+        return [self.path(relative) for relative in relatives]
+
 
 @pytest.fixture(autouse=True)
 def _seeded(url: str) -> None:

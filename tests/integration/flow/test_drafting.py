@@ -17,12 +17,12 @@ from pipeline.drafting.parse import parse
 from pipeline.drafting.schema import dumps
 from pipeline.errors import ModelMissing, NotAllowed, PipelineError, ServiceUnavailable
 from pipeline.export.markdown import draft_markdown, withdrawal_markdown
-from pipeline.flow.claimed import Retry
 from pipeline.flow.deliver import Delivering, deliver
 from pipeline.flow.draft import Drafting, Mode, draft
 from pipeline.flow.review import review
 from pipeline.model import DEMO_WATERMARK, WATERMARK, Features, Lease, ReportState, Side, Step
 from pipeline.ports import Archive, Encoder
+from pipeline.retrying import Retry
 from pipeline.rules.seed import seed_dose_rules, seed_lexicon, seed_terms
 from pipeline.store import operator, queries
 from pipeline.store.seed import seed_rules

@@ -42,12 +42,12 @@ def test_only_the_owner_ends_a_delivery(store: PgStore) -> None:
         work.deliveries.done(delivery, OTHER)
 
 
-def test_give_back_until_attempts_run_out(store: PgStore) -> None:
+def test_given_back_it_waits_for_its_next_time_and_fails_where_there_is_none(store: PgStore) -> None:
     asked(store)
-    for expected in ("waiting", "failed"):
+    for pause_s, expected in ((0.0, "waiting"), (None, "failed")):
         (delivery,) = claimed(store)
         with store.begin() as work:
-            work.deliveries.give_back(delivery, "folder full", 0.0, 2, ME)
+            work.deliveries.give_back(delivery, "folder full", pause_s, ME)
         assert rows.one(store, "SELECT state FROM deliveries")["state"] == expected
     assert claimed(store) == ()
 

@@ -45,12 +45,13 @@ def test_many_claimers_never_get_the_same_row(store: PgStore) -> None:
     assert len(ids) == len(set(ids)) == 12
 
 
-def test_claim_goes_by_priority_then_due_time(store: PgStore) -> None:
+def test_stat_is_claimed_alone_then_the_others_as_they_came(store: PgStore) -> None:
     rows.ready_job(store, "1.2.3")
     rows.ready_job(store, "1.2.4")
     rows.send(store, rows.header(1, "1.2.5", priority=Priority.STAT))
     rows.freeze(store)
-    assert [job.study_uid for job in rows.claim(store)] == ["1.2.5", "1.2.3", "1.2.4"]
+    assert [job.study_uid for job in rows.claim(store)] == ["1.2.5"]
+    assert [job.study_uid for job in rows.claim(store)] == ["1.2.3", "1.2.4"]
 
 
 def test_only_encode_and_draft_claim_jobs(store: PgStore) -> None:

@@ -136,6 +136,14 @@ def test_a_guess_in_name_or_text_is_marked_and_costs_no_flag() -> None:
     assert header.instance.flags == ()
 
 
+def test_the_requesting_service_stands_in_the_image_or_its_request_and_names_who_asked() -> None:
+    item = Dataset()
+    item.RequestingService = "呼吸与危重症医学科"
+    assert read(RequestingService="肿瘤内科", RequestAttributesSequence=[item]).requesting_service == "肿瘤内科"
+    assert read(RequestAttributesSequence=[item]).requesting_service == "呼吸与危重症医学科"
+    assert read(RequestingService="").requesting_service == read().requesting_service == ""
+
+
 def test_a_guess_in_the_indication_counts_wherever_it_stands() -> None:
     item = Dataset()
     item.ReasonForTheRequestedProcedure = "发热"

@@ -24,7 +24,7 @@ class Case(NamedTuple):
     rows: list[Row]
 
     def verified(self, stuck: tuple[object, ...] = ()) -> Verification:
-        return compare(self.entries, self.rows, self.root, stuck)
+        return compare(self.entries, self.rows, FileArchive(self.root, 0), stuck)
 
 
 @pytest.fixture

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 from pipeline.drafting.embedded import EmbeddedDrafter
+from pipeline.drafting.generator import Ask
 from pipeline.drafting.parse import parse
+from pipeline.drafting.prompt import section_prompt
+from pipeline.drafting.schema import FINDINGS, section_schema
 from pipeline.engine.seeded import write_seeded_checkpoint
 from pipeline.errors import BadDraft, ModelMissing, NotAllowed
 from pipeline.model import Features
@@ -90,4 +93,16 @@ def test_a_missing_folder_is_told_with_the_next_step_until_it_is_there(checkpoin
 
 def test_an_unknown_department_is_refused(checkpoint: Path) -> None:
     with pytest.raises(NotAllowed, match="CTREPORT_DRAFT_DEPARTMENT"):
-        EmbeddedDrafter(checkpoint, 3, 600).draft(FEATURES, "", "oncology")
+        EmbeddedDrafter(checkpoint, 3, 600).draft(FEATURES, "", "cardiology")
+
+
+def test_a_generator_says_whether_the_text_ended_and_what_was_drafted_per_step(checkpoint: Path) -> None:
+    engine = EmbeddedDrafter(checkpoint, 3, 600)
+    ask = Ask(FINDINGS, section_prompt(FINDINGS, "咳嗽", 4), section_schema(FINDINGS), 600)
+    asks = [ask, replace(ask, k=0), replace(ask, k={"检查所见": 5}), replace(ask, max_tokens=16)]
+    made = [engine.generate(one, FEATURES) for one in asks]
+    assert [one.ended for one in made] == [True, True, True, False]
+    assert {one.text for one in made[:3]} == {made[0].text}
+    assert made[0].text.startswith(made[3].text.rstrip("\ufffd"))
+    assert [(one.generation.k, dict(one.generation.lengths)) for one in made[:3]] == [(3, {}), (0, {}), (3, {"检查所见": 5})]
+    assert made[0].source.server == ""

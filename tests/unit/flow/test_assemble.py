@@ -60,7 +60,10 @@ class FakeStore:
     def withdraw_rejected(self, _study: Study) -> bool:
         return True
 
-    def freeze(self, _study: Study, made: SeriesChoice, is_phantom: bool, reason: str | None, verdict: Verdict) -> UUID | None:
+    def freeze(
+        self, _study: Study, made: SeriesChoice, is_phantom: bool, reason: str | None, verdict: Verdict, night_in_s: float = 0.0
+    ) -> UUID | None:
+        assert night_in_s == 0.0  # without off-peak hours nothing waits for them
         if self.late:
             return None
         self.verdicts.append(verdict)

@@ -16,13 +16,15 @@ from uuid import UUID
 import pytest
 
 from pipeline.errors import BadInput, LeaseLost, ModelMissing, PipelineError, ServiceUnavailable, StorageFull, Unsupported
-from pipeline.flow.claimed import Ending, Retry, fail, run_claimed, run_together
-from pipeline.model import Job, JobState, Lease, Step
+from pipeline.flow.claimed import Claims, Ending, Working, fail, run_claimed, run_together
+from pipeline.model import Job, JobState, Lease, Priority, Step
 from pipeline.ports import Store
+from pipeline.retrying import Retry
+from pipeline.urgency import UNBOUND, Pick, Slots
 from tests.builders import job
 
 LEASE = Lease("me", 30.0)
-RETRY = Retry(max_attempts=3, delay_s=2.0)
+RETRY = Retry(max_attempts=3, delay_s=2.0, chance=lambda: 0.0)
 
 
 class Clock:
@@ -40,6 +42,8 @@ class OneJobStore:
         self.down = down
         self.done: list[tuple[Any, ...]] = []
         self.begun = 0
+        self.picks: list[tuple[Pick, Slots]] = []
+        self.told: list[dict[str, Any]] = []
 
     @contextmanager
     def begin(self) -> Iterator[Any]:
@@ -48,15 +52,16 @@ class OneJobStore:
             raise ServiceUnavailable("the database does not answer")
         yield SimpleNamespace(studies=self, audit=self)
 
-    def claim(self, step: Step, limit: int, lease: Lease) -> tuple[Job, ...]:
+    def claim(self, step: Step, limit: int, lease: Lease, pick: Pick, slots: Slots) -> tuple[Job, ...]:
         assert limit == 1
+        self.picks.append((pick, slots))
         jobs, self.left = self.left, ()
         return jobs
 
     def heartbeat(self, job_id: UUID, lease: Lease) -> bool:
         return True
 
-    def claim_together(self, step: Step, limit: int, lease: Lease) -> tuple[Job, ...]:
+    def claim_together(self, step: Step, limit: int, lease: Lease, pick: Pick, slots: Slots) -> tuple[Job, ...]:
         jobs, self.left = self.left[:limit], self.left[limit:]
         return jobs
 
@@ -66,8 +71,14 @@ class OneJobStore:
     def give_back(self, job: Job, reason: str, delay_s: float, lease: Lease) -> None:
         self.done.append(("back", delay_s))
 
-    def append(self, action: str, **_: Any) -> None:
-        self.done.append(("audit", action))
+    def append(self, action: str, **detail: Any) -> None:
+        self.told.append({"action": action, **detail})
+        if action != "claimed":
+            self.done.append(("audit", action))
+
+
+def working(store: OneJobStore, lease: Lease = LEASE, claims: Claims | None = None, urgent: bool = False) -> Working:
+    return Working(cast(Store, store), Step.ENCODE, lease, RETRY, Clock(), claims or Claims(), urgent)
 
 
 def run(error: PipelineError | None, attempts: int = 1, down: bool = False) -> OneJobStore:
@@ -77,7 +88,7 @@ def run(error: PipelineError | None, attempts: int = 1, down: bool = False) -> O
         if error is not None:
             raise error
 
-    assert run_claimed(cast(Store, store), Step.ENCODE, 1 if down else 4, LEASE, RETRY, Clock(), perform) == 1
+    assert run_claimed(working(store), 1 if down else 4, perform) == 1
     return store
 
 
@@ -96,7 +107,7 @@ def test_a_permanent_error_fails_the_job_at_once_with_its_sentence(error: Pipeli
 
 @pytest.mark.parametrize(("attempts", "delay_s"), [(1, 2.0), (2, 4.0)])
 def test_a_transient_error_gives_the_job_back_with_a_growing_delay(attempts: int, delay_s: float) -> None:
-    assert run(StorageFull("full"), attempts).done == [("back", delay_s)]
+    assert run(StorageFull("full"), attempts).done == [("back", delay_s), ("audit", "retried")]
 
 
 def test_the_last_attempt_fails_the_job_and_says_how_often_it_was_tried() -> None:
@@ -114,14 +125,10 @@ def test_a_dead_database_leaves_the_row_to_the_sweeper() -> None:
     assert run(BadInput("x"), down=True).done == []
 
 
-def test_the_delay_is_bounded() -> None:
-    assert Retry(99, 5.0).delay_after(60) == 600.0
-
-
 def together(compute: Any, jobs: int = 3, size: int = 2) -> OneJobStore:
     store = OneJobStore(job())
     store.left = tuple(job() for _ in range(jobs))
-    assert run_together(cast(Store, store), Step.ENCODE, jobs, size, LEASE, RETRY, Clock(), compute) == jobs
+    assert run_together(working(store), jobs, size, compute) == jobs
     return store
 
 
@@ -140,7 +147,7 @@ def test_what_stops_the_whole_batch_gives_every_job_back() -> None:
     def compute(jobs: Sequence[Job]) -> list[Ending]:
         raise StorageFull("full")
 
-    assert together(compute).done == [("back", 2.0)] * 3
+    assert together(compute).done == [("back", 2.0), ("audit", "retried")] * 3
 
 
 def test_weights_that_are_missing_fail_every_job_with_the_sentence() -> None:
@@ -167,4 +174,45 @@ def test_every_lease_of_a_batch_is_kept_while_it_is_worked_on() -> None:
 
     store = Beating(job())
     store.left = tuple(job() for _ in range(3))
-    assert run_together(cast(Store, store), Step.ENCODE, 3, 3, Lease("me", 0.03), RETRY, Clock(), compute) == 3
+    assert run_together(working(store, Lease("me", 0.03)), 3, 3, compute) == 3
+
+
+def test_a_claim_and_what_became_of_it_stand_in_the_trail_with_family_and_attempt() -> None:
+    told = run(StorageFull("full"), attempts=2).told
+    assert [(one["action"], one["step"], one["attempt"]) for one in told] == [("claimed", "encode", "2"), ("retried", "encode", "2")]
+    assert (told[1]["family"], told[1]["pause_s"]) == ("storage", "4.0")
+    assert run(BadInput("x")).told[-1]["family"] == "permanent"
+
+
+def test_a_process_that_should_end_claims_nothing_more() -> None:
+    performed: list[Job] = []
+    claims = Claims(stopping=lambda: bool(performed))
+
+    class OneByOne(OneJobStore):
+        def claim(self, step: Step, limit: int, lease: Lease, pick: Pick, slots: Slots) -> tuple[Job, ...]:
+            taken, self.left = self.left[:1], self.left[1:]
+            return taken
+
+    two = OneByOne(job())
+    two.left = (job(), job())
+    assert run_claimed(working(two, claims=claims), 4, performed.append) == 1
+    assert len(two.left) == 1
+
+
+def test_a_worker_for_stat_alone_looks_into_no_other_lane() -> None:
+    store = OneJobStore(job())
+    store.left = ()
+    assert run_claimed(working(store, claims=Claims(Slots(3, 1)), urgent=True), 4, lambda _: None) == 0
+    assert store.picks == [(Pick.URGENT, Slots(3, 1))]
+
+
+def test_after_four_stat_in_a_row_the_others_have_their_turn() -> None:
+    class OnlyStat(OneJobStore):
+        def claim(self, step: Step, limit: int, lease: Lease, pick: Pick, slots: Slots) -> tuple[Job, ...]:
+            self.picks.append((pick, slots))
+            return () if pick is Pick.OTHERS else (replace(job(), priority=Priority.STAT),)
+
+    store = OnlyStat(job())
+    assert run_claimed(working(store), 6, lambda _: None) == 6
+    assert [pick for pick, _ in store.picks] == [Pick.FIRST] * 4 + [Pick.OTHERS, Pick.FIRST] * 2
+    assert store.picks[0][1] == UNBOUND
