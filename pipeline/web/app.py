@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from html import escape
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from pipeline import metrics
 from pipeline.model import WATERMARK
+from pipeline.web import problems
 from pipeline.web.api import Api, create_api
 from pipeline.web.telling import ROOT
 
@@ -43,7 +45,8 @@ def create_app(readiness: Readiness, api: Api | None = None) -> Starlette:
         return Response(metrics.exposition(), media_type=metrics.CONTENT_TYPE)
 
     routes: list[BaseRoute] = [Route("/", page), Route("/healthz", alive), Route("/readyz", ready), Route("/metrics", figures)]
-    return Starlette(routes=routes if api is None else [*routes, Mount(ROOT, create_api(api))])
+    # a path that no route takes, one with a line break under the API's own root among them, is answered as the API answers
+    return Starlette(routes=routes if api is None else [*routes, Mount(ROOT, create_api(api))], exception_handlers={HTTPException: problems.unknown})
 
 
 def _ready(parts: Mapping[str, str]) -> bool:

@@ -62,7 +62,10 @@ def test_show_has_the_keys_of_the_design(store: PgStore) -> None:
     shown = queries.show(store, "1.2.3")
     assert shown["draft"]["sections"] == {"检查所见": "右肺上叶见磨玻璃结节", "诊断意见": "右肺上叶结节", "建议": "建议随访"}
     place = {"candidate": 1, "kind": "结节", "side": "右肺", "lobe": "上叶", "density": "磨玻璃", "size_mm": 8}
-    assert shown["draft"]["findings"] == [place | {"margin": "毛刺", "internal": "均匀", "surround": "胸膜牵拉"}]
+    (finding,) = shown["draft"]["findings"]
+    assert finding.items() >= (place | {"margin": "毛刺", "internal": "均匀", "surround": "胸膜牵拉", "sources": {}}).items()
+    assert {key for key, value in finding.items() if value is None} == {"segment", "shape", "enhancement", "advice", "grading", "malignancy"}
+    assert finding["evidence"] == {"candidate": 1, "slice_sop_uid": None, "frame": None, "series_number": None, "image_number": None}
     assert shown["draft"]["flags"][0]["original"] == "毛玻璃"
     assert shown["draft"]["source"].items() >= {"rung": "embedded", "model": "tiny", "rules_version": 1}.items()
     steps = {"tokens": 90, "verify_count": 30, "accepted_histogram": [5, 10, 15], "seconds": 0.5, "forced": 40}

@@ -165,8 +165,10 @@ def test_no_answer_is_kept_by_a_cache_or_read_as_another_type(desk: Desk) -> Non
 
 
 def test_an_unknown_path_or_method_is_a_problem_too(desk: Desk) -> None:
-    nowhere, deleted = client(desk).get("/api/v1/nowhere"), client(desk).delete(DRAFTS)
-    assert (nowhere.status_code, nowhere.headers["content-type"]) == (404, "application/problem+json")
+    for path in ("/api/v1/nowhere", f"{DRAFTS}/%0A/events", f"{DRAFTS}/a%0D%0Ab", "/nowhere"):
+        nowhere = client(desk).get(path)
+        assert (nowhere.status_code, nowhere.headers["content-type"]) == (404, "application/problem+json"), path
+    deleted = client(desk).delete(DRAFTS)
     assert (deleted.status_code, deleted.headers["content-type"]) == (405, "application/problem+json")
     assert {"GET", "POST"} <= set(deleted.headers["allow"].split(", "))
 
