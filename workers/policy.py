@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pipeline.model import Priority, Step
 from pipeline.retrying import Family, Retry, RetryRule, usual
-from pipeline.settings import WorkSettings
+from pipeline.settings import Settings, WorkSettings
 from pipeline.urgency import USUAL, Slots, UrgencyRule
 
 SWEEP_SHARE = 0.75  # of the sweeper's period: of two schedules that ring at any distance one then leads, and a late bell still counts
@@ -33,3 +33,8 @@ def urgency(room: WorkSettings) -> tuple[UrgencyRule, ...]:
 def alarms(room: WorkSettings) -> Mapping[bool, float]:
     """Seconds that a STAT job (True) and another (False) may wait."""
     return {True: room.stat_alarm_s, False: room.queue_alarm_s}
+
+
+def drafting_width(config: Settings) -> int:
+    """Jobs that one process drafts at the same time: servers take many texts at once, the embedded engine one."""
+    return config.served.concurrency if config.draft_servers else 1

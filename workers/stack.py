@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from pipeline.metrics import SHARED_FOLDER
 from pipeline.settings import Settings
-from workers import wiring
+from workers import wiring, wiring_drafts
 from workers.local import ProcessSpec, Stack, StackInfo, is_listening
 
 CTREPORT = (sys.executable, "-m", "workers")
@@ -28,7 +28,7 @@ def run_stack(config: Settings, listener_port: int | None, web_port: int | None,
     """Run everything on the data folder until a signal; `on_ready` is told once all processes are up."""
 
     def migrate(database_url: str) -> None:
-        _secret(config.site.data / wiring.API_TOKEN, config.web.token)
+        _secret(config.site.data / wiring_drafts.API_TOKEN, config.web.token)
         own = config.store.url is None  # an external database keeps the reader password that its site set
         wiring.migrate(database_url, _reader_password(config) if own else None)
 
@@ -108,7 +108,7 @@ def as_json(info: StackInfo) -> dict[str, object]:
         "redis_url": info.redis_url,
         "reader_url": reader_url(info),
         "api_url": f"http://127.0.0.1:{info.ports['web']}/api/v1",
-        "api_token_file": str(info.data / wiring.API_TOKEN),
+        "api_token_file": str(info.data / wiring_drafts.API_TOKEN),
         "pids": {part.name: part.pid for part in info.parts},
     }
 

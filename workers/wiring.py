@@ -6,21 +6,21 @@ import os
 import socket
 import uuid
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pipeline import log, metrics
-from pipeline.errors import BadInput, ModelMissing, ServiceUnavailable
+from pipeline import log
+from pipeline.errors import ServiceUnavailable
 from pipeline.evidence import Patience, RequiredSeries
 from pipeline.flow.claimed import Claims
-from pipeline.model import Features, Lease, Step
+from pipeline.model import Lease, Step
 from pipeline.ports import Clock, Doorbell
 from pipeline.retrying import Retry
 from pipeline.settings import Settings, settings
 from workers import policy
+from workers.adapters import CeleryBell, LazyEncoder, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,16 +30,10 @@ if TYPE_CHECKING:
     from pipeline.dicom.archive import FileArchive
     from pipeline.dicom.listener import Listener
     from pipeline.dicom.object_archive import ObjectArchive
-    from pipeline.drafting.generator import Generator
-    from pipeline.drafting.schemas import Schemas
-    from pipeline.drafting.serving import Serving
-    from pipeline.drafting.whitelist import WhiteList
     from pipeline.encoder.series import SeriesEncoder
-    from pipeline.errors import Permanent
     from pipeline.flow.assemble import Assembling
     from pipeline.flow.deliver import Delivering
     from pipeline.flow.dose import Dosing
-    from pipeline.flow.draft import Drafting
     from pipeline.flow.encode import Encoding
     from pipeline.flow.night import Shift
     from pipeline.flow.renew import Renewing
@@ -47,39 +41,9 @@ if TYPE_CHECKING:
     from pipeline.flow.sweep import Sweeping
     from pipeline.nightly import OffPeak
     from pipeline.store.session import PgStore
-    from pipeline.web.api import Api
 
 logger = log.get(__name__)
 RING_TIMEOUT_S = 3
-API_TOKEN = "api_token"  # in the data folder of an embedded stack
-STREAMS, STREAM_S, LOOK_EVERY_S = 32, 600.0, 0.5  # of server-sent events: how many at once, how long at most, how often the row is looked at
-
-
-class SystemClock:
-    """Wall time in UTC."""
-
-    def now(self) -> datetime:
-        """The current time."""
-        return datetime.now(UTC)
-
-
-class CeleryBell:
-    """Rings a queue. A broker that is down costs a log line, never an exception: the sweeper rings again."""
-
-    def __init__(self, app: celery.Celery) -> None:
-        self._app = app
-
-    def ring(self, step: Step) -> None:
-        """Send one message that carries no study."""
-        from kombu.exceptions import OperationalError
-
-        try:
-            self._app.send_task(step.value, queue=step.value, retry=False, ignore_result=True)
-        except (OperationalError, OSError) as error:
-            metrics.RINGS.labels(step, "failed").inc()
-            logger.warning("bell_failed", step=step.value, reason=type(error).__name__)
-        else:
-            metrics.RINGS.labels(step, "rung").inc()
 
 
 @dataclass(frozen=True)
@@ -150,7 +114,7 @@ def store() -> PgStore:
     room = settings().store
     return PgStore(
         urls(settings()).database,
-        pool_size=max(room.pool_size, drafting_width()),
+        pool_size=max(room.pool_size, policy.drafting_width(settings())),
         connect_timeout_s=room.connect_timeout_s,
         statement_timeout_ms=room.statement_timeout_ms,
     )
@@ -244,14 +208,14 @@ def night_shift() -> Shift:
     """What the night shift's planning works with."""
     from pipeline.flow.night import Shift
 
-    return Shift(store(), bell(), off_peak(), draft_slots=drafting_width(), replan_s=settings().night.replan_s)
+    return Shift(store(), bell(), off_peak(), draft_slots=policy.drafting_width(settings()), replan_s=settings().night.replan_s)
 
 
 def renewing() -> Renewing:
     """What looking again at drafts works with."""
     from pipeline.flow.renew import Renewing
 
-    return Renewing(store(), archive(), LazyEncoder(), bell())
+    return Renewing(store(), archive(), lazy_encoder(), bell())
 
 
 def dosing() -> Dosing:
@@ -278,184 +242,16 @@ def image_encoder() -> SeriesEncoder:
     return SeriesEncoder(network(settings().encoder), preparing(settings().imaging, real=settings().mode == "site"))
 
 
-class LazyEncoder:
-    """The encoder, loaded when a job needs it: missing weights then fail that job with a sentence, and `ctreport retry` finds new ones."""
-
-    @property
-    def identity(self) -> str:
-        """What makes the features. Raises ModelMissing."""
-        return image_encoder().identity
-
-    @property
-    def batch(self) -> int:
-        """Studies at once; one while the weights are missing, so that a job is claimed and says so."""
-        try:
-            return image_encoder().batch
-        except ModelMissing:
-            return 1
-
-    def encode(self, paths: Sequence[Path]) -> Features:
-        """Read one series and encode it."""
-        return image_encoder().encode(paths)
-
-    def encode_many(self, studies: Sequence[Sequence[Path]]) -> Sequence[Features | Permanent]:
-        """Read several series and encode them together; one answer each."""
-        return image_encoder().encode_many(studies)
-
-    def save_features(self, features: Features, path: Path) -> None:
-        """Write features; needs no weights."""
-        from pipeline.encoder.features import save_features
-
-        save_features(path, features)
-
-    def load_features(self, path: Path) -> Features:
-        """Read features; needs no weights."""
-        from pipeline.encoder.features import load_features
-
-        return load_features(path)
+def lazy_encoder() -> LazyEncoder:
+    """The image encoder, loaded when it is first needed."""
+    return LazyEncoder(image_encoder)
 
 
 def encoding() -> Encoding:
     """What the encode task works with."""
     from pipeline.flow.encode import Encoding
 
-    return Encoding(store(), archive(), LazyEncoder(), bell(), site().clock, site().retry, claims(Step.ENCODE))
-
-
-def schemas() -> Schemas:
-    """The report schemas of the rules in force, compiled once per version."""
-    from pipeline.drafting.schemas import schemas_of
-
-    with store().begin() as work:
-        return schemas_of(work.rules.current())
-
-
-def white_list() -> WhiteList | None:
-    """The words that texts may name findings by under the rules in force; None where a word off the list is only flagged."""
-    from pipeline.drafting.whitelist import WhiteList
-    from pipeline.rules.terms import listed_terms, off_list
-
-    tries = settings().draft.term_tries
-    if not tries:
-        return None
-    with store().begin() as work:
-        ruleset = work.rules.current()
-    return WhiteList(lambda text, indication: off_list(text, ruleset, indication), listed_terms(ruleset), tries)
-
-
-def serving() -> Serving:
-    """The draft servers that are configured."""
-    from pipeline.drafting.serving import Serving
-    from pipeline.engine.checkpoint import PACKAGED
-
-    config = settings()
-    return Serving(config.sglang, config.vllm, config.served, config.served.model or config.draft.weights or PACKAGED)
-
-
-@lru_cache(maxsize=1)
-def generator() -> Generator:
-    """What writes texts: the embedded engine alone, or the ladder of draft servers where one is configured. At a site the embedded engine is a
-    rung only where its card says `live`. Raises ModelMissing."""
-    from pipeline.drafting.embedded import EmbeddedDrafter
-    from pipeline.drafting.ladder import Ladder
-    from pipeline.drafting.preface import SchemaInPrompt
-    from pipeline.drafting.serving import embedded_rung, is_live, rungs_of
-    from pipeline.engine.checkpoint import PACKAGED
-
-    config = settings()
-    folder = config.draft.weights or PACKAGED
-    embedded = EmbeddedDrafter(folder, config.draft.k, config.draft.max_tokens)
-    if not config.draft_servers:
-        return embedded
-
-    def with_preface(served: Generator) -> Generator:
-        return SchemaInPrompt(served, lambda: schemas().whole) if config.draft.schema_in_prompt else served
-
-    last = [embedded_rung(embedded)] if config.mode == "demo" or is_live(folder) else []
-    rungs = rungs_of(serving(), schemas=lambda: schemas().texts(), wrap=with_preface)
-    return Ladder([*rungs, *last], again_after_s=config.served.recheck_s)
-
-
-def draft_refusal() -> str | None:
-    """Why nothing may be drafted now: every draft server is down or failed its self-check, and no other rung is left. None when something may."""
-    from pipeline.drafting.ladder import Ladder
-
-    if not settings().draft_servers:
-        return None
-    try:
-        writer = generator()
-    except ModelMissing as error:  # of the served model's folder
-        return str(error)
-    return writer.refusal() if isinstance(writer, Ladder) else None
-
-
-def drafting_width() -> int:
-    """Jobs that this process drafts at the same time: servers take many texts at once, the embedded engine one."""
-    return settings().served.concurrency if settings().draft_servers else 1
-
-
-@lru_cache(maxsize=1)
-def drafting() -> Drafting:
-    """What the draft task works with."""
-    from pipeline.dicom.dose_headers import read_header_dose
-    from pipeline.drafting.departments import asked_by
-    from pipeline.drafting.sections import SectionDrafter
-    from pipeline.flow.dose import Estimating
-    from pipeline.flow.draft import Drafting
-
-    room = settings().draft
-    deliver_as = () if settings().deliver.folder is None else ("markdown",)
-    lengths: dict[str, int] = ({} if room.k is None else {"": room.k}) | {**(room.k_by_section or {})}
-    drafter = SectionDrafter(generator(), mode=room.write, max_tokens=room.max_tokens, lengths=lengths, schemas=schemas, white=white_list)
-    return Drafting(
-        store(),
-        archive(),
-        LazyEncoder(),
-        drafter,
-        lambda text: schemas().parse(text),
-        bell(),
-        site().clock,
-        site().retry,
-        settings().mode,
-        room.department,
-        deliver_as,
-        Estimating(store(), archive(), read_header_dose),
-        lambda service: asked_by(service, room.services),
-        claims(Step.DRAFT),
-    )
-
-
-def api() -> Api:
-    """What the HTTP API works with."""
-    from contextlib import AbstractContextManager
-
-    import anyio
-
-    from pipeline.drafting.schema import SECTIONS
-    from pipeline.export.markdown import draft_markdown
-    from pipeline.model import DEPARTMENTS
-    from pipeline.ports import Work
-    from pipeline.web.api import Api
-    from pipeline.web.asking import Choices
-    from pipeline.web.events import Streams
-
-    def begin() -> AbstractContextManager[Work]:
-        return store().begin()
-
-    async def tick() -> None:
-        await anyio.sleep(LOOK_EVERY_S)
-
-    choices = Choices(tuple(DEPARTMENTS), SECTIONS, settings().draft.department)
-    streams = Streams(STREAMS, round(STREAM_S / LOOK_EVERY_S), tick)
-    return Api(begin, bell, api_token(settings()), choices, draft_markdown, streams)
-
-
-def api_token(config: Settings) -> str | None:
-    """The bearer token: as set, else the one that an embedded stack has made in its data folder; None where there is none."""
-    if config.web.token is not None:
-        return config.web.token.get_secret_value()
-    file = config.site.data / API_TOKEN
-    return (file.read_text(encoding="ascii").strip() or None) if file.is_file() else None
+    return Encoding(store(), archive(), lazy_encoder(), bell(), site().clock, site().retry, claims(Step.ENCODE))
 
 
 def delivering() -> Delivering:
@@ -483,22 +279,6 @@ def sampling() -> Sampling:
 
     room = settings().sample
     return Sampling(store(), site().clock, room.share, room.seed, time.fromisoformat(room.at), ZoneInfo(settings().night.time_zone))
-
-
-def warm(kind: str) -> None:
-    """Load the model, and compile the report schemas, before the first task. What is missing is logged: each job then says so itself."""
-    try:
-        if kind == "encode":
-            image_encoder()
-        elif kind == "draft":
-            schemas()
-            _ = drafting().drafter.phantom_only
-            if (reason := draft_refusal()) is not None:
-                logger.error("draft_refused", reason=reason)
-    except ModelMissing as error:
-        logger.error("model_missing", reason=str(error))
-    except (ServiceUnavailable, BadInput) as error:  # no database yet, or words in the lexicon that no schema can hold
-        logger.error("not_warmed", reason=str(error))
 
 
 def migrate(database_url: str, reader_password: str | None = None) -> None:

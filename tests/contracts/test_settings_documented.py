@@ -21,7 +21,7 @@ def test_readme_lists_every_setting() -> None:
 def test_readme_lists_no_setting_that_is_gone() -> None:
     known = {name for name, _, _ in rows()}
     listed = {line.split("`")[1] for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `CTREPORT_")}
-    assert listed <= known, f"README lists {sorted(listed - known)}, which no room of pipeline/settings.py has"
+    assert listed <= known, f"README lists {sorted(listed - known)}, which no room of pipeline/settings has"
 
 
 def test_env_example_lists_every_setting_below_its_description() -> None:
@@ -30,7 +30,7 @@ def test_env_example_lists_every_setting_below_its_description() -> None:
     for name, default, text in rows():
         line = f"# {name}={default}"
         assert line in above, f"deploy/env.example lacks the line '{line}'"
-        assert above[line].removeprefix("# ").startswith(text), f"deploy/env.example describes {name} otherwise than pipeline/settings.py: '{text}'"
+        assert above[line].removeprefix("# ").startswith(text), f"deploy/env.example describes {name} otherwise than pipeline/settings: '{text}'"
 
 
 def test_env_example_sets_nothing_but_the_passwords_to_be_filled_in_and_a_closed_list_of_peers(monkeypatch: pytest.MonkeyPatch) -> None:

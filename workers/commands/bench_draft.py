@@ -14,7 +14,6 @@ import typer
 
 from pipeline import log
 from pipeline.settings import settings
-from workers import wiring
 from workers.commands.answer import Json, answer
 from workers.commands.bench_place import commit, machine
 
@@ -130,8 +129,9 @@ def _served() -> dict[str, ServedGenerator]:
     if not settings().draft_servers:
         return {}
     from pipeline.drafting.serving import prove, served_generators
+    from workers import wiring_drafts
 
-    served = served_generators(wiring.serving())
+    served = served_generators(wiring_drafts.serving())
     for name in served:
         prove(name, served, settings().served.max_gap)
     return served

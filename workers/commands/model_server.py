@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workers import wiring
 from workers.commands.answer import Json, answer
 
 if TYPE_CHECKING:
@@ -72,7 +71,9 @@ def reference(folder: Folder, json_to: Json = None) -> None:
 
 def _serving(folder: Path | None) -> Serving:
     """What is configured, for the checkpoint of another folder where one is given."""
-    serving = wiring.serving()
+    from workers import wiring_drafts
+
+    serving = wiring_drafts.serving()
     if folder is None:
         return serving
     return replace(serving, folder=folder, served=serving.served.model_copy(update={"digest": None}))

@@ -67,7 +67,7 @@ def generate(
     if plain and k is not None:
         raise typer.BadParameter("give either --k N or --plain")
     room = settings().draft
-    encoder = wiring.LazyEncoder()
+    encoder = wiring.lazy_encoder()
     files, sop_uids = _largest_series(study) if study else ([], [])
     seen = encoder.load_features(features) if features else encoder.encode(files)
     drafter = EmbeddedDrafter(room.weights or PACKAGED, room.k if k is None else k, room.max_tokens, plain=plain)

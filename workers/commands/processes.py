@@ -7,7 +7,7 @@ import typer
 from pipeline import log
 from pipeline.model import Step
 from pipeline.settings import settings
-from workers import wiring
+from workers import wiring, wiring_drafts
 from workers.commands.answer import Data, Json, answer
 
 app = typer.Typer()
@@ -91,7 +91,7 @@ def _work(kind: str, queues: list[str], pool: list[str]) -> None:
     steps, room = [Step(queue) for queue in queues], settings().work
 
     def ready() -> None:
-        wiring.warm(kind)
+        wiring_drafts.warm(kind)
         for step in steps:  # what waited while nobody listened needs no sweeper
             wiring.bell().ring(step)
         hearing.watch(room.deaf_s, lambda: wiring.waiting(steps), wiring.broker_answers)

@@ -12,13 +12,14 @@ from celery import signals
 
 from pipeline.errors import BadInput, Permanent
 from pipeline.model import Features
-from workers import wiring
+from workers import wiring, wiring_drafts
+from workers.adapters import LazyEncoder
 from workers.commands import processes
 
 LOOK_S = 0.02
 
 
-class WaitingEncoder(wiring.LazyEncoder):
+class WaitingEncoder(LazyEncoder):
     """Stands for a large volume on a slow machine."""
 
     word = Path(sys.argv[-1])
@@ -32,8 +33,8 @@ class WaitingEncoder(wiring.LazyEncoder):
 
 
 def main() -> None:
-    wiring.LazyEncoder = WaitingEncoder  # type: ignore[misc]  # this process has another encoder
-    wiring.warm = lambda kind: None
+    wiring.lazy_encoder = lambda: WaitingEncoder(wiring.image_encoder)
+    wiring_drafts.warm = lambda kind: None
     signals.task_postrun.connect(lambda **_: WaitingEncoder.word.with_suffix(".heard").touch(), weak=False)
     processes.worker_encode()
 

@@ -20,9 +20,9 @@ from pipeline.store.session import PgStore
 from tests.integration.store.rows import header, send
 from tests.rabbit import Rabbit, rabbit_server
 from workers import broker
+from workers.adapters import CeleryBell
 from workers.app import QUEUES, create_app
 from workers.stack import CTREPORT
-from workers.wiring import CeleryBell
 
 DEADLINE_S = 240.0
 

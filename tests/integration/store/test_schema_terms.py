@@ -14,7 +14,7 @@ from pipeline.store.lexicon import set_terms
 from pipeline.store.seed import seed_rules
 from pipeline.store.session import PgStore
 from tests.integration.store import rows
-from workers import wiring
+from workers import wiring, wiring_drafts
 from workers.commands.rule_kinds import change, kind_of
 
 FEWEST_TERMS = 200
@@ -36,15 +36,15 @@ def test_a_worker_compiles_them_at_start_and_finds_them_again(seeded: PgStore, u
     monkeypatch.setenv("CTREPORT_REDIS_URL", "redis://127.0.0.1:1/0")
     settings.cache_clear()
     try:
-        wiring.warm("draft")
+        wiring_drafts.warm("draft")
         before = schemas_of.cache_info().misses
-        assert wiring.schemas().texts() == packaged().texts()
-        assert wiring.schemas() is wiring.schemas()
+        assert wiring_drafts.schemas().texts() == packaged().texts()
+        assert wiring_drafts.schemas() is wiring_drafts.schemas()
         assert schemas_of.cache_info().misses == before
     finally:
         wiring.close()
-        wiring.drafting.cache_clear()
-        wiring.generator.cache_clear()
+        wiring_drafts.drafting.cache_clear()
+        wiring_drafts.generator.cache_clear()
         settings.cache_clear()
 
 

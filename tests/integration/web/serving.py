@@ -23,7 +23,7 @@ LOOK_EVERY_S = 0.02
 
 
 def app_on(store: PgStore, *, looks: int = 250) -> Starlette:
-    """As `workers.wiring.api` builds it, looking more often."""
+    """As `workers.wiring_drafts.api` builds it, looking more often."""
 
     async def tick() -> None:
         await anyio.sleep(LOOK_EVERY_S)

@@ -15,7 +15,7 @@ from pipeline.engine.seeded import write_seeded_checkpoint
 from pipeline.errors import NotAllowed
 from pipeline.flow.draft import watermark_for
 from pipeline.settings import settings
-from workers import tasks, wiring
+from workers import policy, tasks, wiring_drafts
 
 Configure = Callable[..., None]
 
@@ -26,7 +26,7 @@ def configure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Configure]:
 
     def forget() -> None:
         settings.cache_clear()
-        wiring.generator.cache_clear()
+        wiring_drafts.generator.cache_clear()
 
     def set_all(**variables: str) -> None:
         for name, value in variables.items():
@@ -59,24 +59,24 @@ def rungs(writer: object) -> list[str]:
 
 def test_without_a_server_the_embedded_engine_writes_alone(configure: Configure, checkpoint: Path) -> None:
     configure(DRAFT_WEIGHTS=str(checkpoint))
-    assert isinstance(wiring.generator(), EmbeddedDrafter)
-    assert wiring.draft_refusal() is None
-    assert wiring.drafting_width() == 1
+    assert isinstance(wiring_drafts.generator(), EmbeddedDrafter)
+    assert wiring_drafts.draft_refusal() is None
+    assert policy.drafting_width(settings()) == 1
 
 
 def test_a_server_makes_it_a_site_and_a_ladder(configure: Configure, checkpoint: Path, tmp_path: Path) -> None:
     live = of_use(checkpoint, tmp_path / "live", "live")
     configure(DRAFT_WEIGHTS=live, SGLANG_URL="http://127.0.0.1:9", SGLANG_PLAIN_URL="http://127.0.0.1:9", VLLM_URL="http://127.0.0.1:9")
     assert settings().mode == "site"
-    assert rungs(wiring.generator()) == ["sglang", "sglang-plain", "vllm", "embedded"]
-    assert wiring.drafting_width() == settings().served.concurrency
+    assert rungs(wiring_drafts.generator()) == ["sglang", "sglang-plain", "vllm", "embedded"]
+    assert policy.drafting_width(settings()) == settings().served.concurrency
 
 
 @pytest.mark.parametrize("use", ["phantom-only", "test-only", "candidate", ""])
 def test_at_a_served_site_a_model_that_is_not_live_writes_no_real_study(configure: Configure, checkpoint: Path, tmp_path: Path, use: str) -> None:
     folder = of_use(checkpoint, tmp_path / "other", use)
     configure(DRAFT_WEIGHTS=folder, SGLANG_URL="http://127.0.0.1:9")
-    writer = wiring.generator()
+    writer = wiring_drafts.generator()
     assert rungs(writer) == ["sglang"], "the embedded engine is no rung here"
     assert writer.phantom_only
     with pytest.raises(NotAllowed, match="phantom-only"):
@@ -85,14 +85,14 @@ def test_at_a_served_site_a_model_that_is_not_live_writes_no_real_study(configur
 
 def test_in_demo_mode_the_embedded_engine_stays_the_last_rung(configure: Configure, checkpoint: Path) -> None:
     configure(DRAFT_WEIGHTS=str(checkpoint), SGLANG_URL="http://127.0.0.1:9", MODE="demo")
-    assert rungs(wiring.generator()) == ["sglang", "embedded"]
+    assert rungs(wiring_drafts.generator()) == ["sglang", "embedded"]
 
 
 def test_a_dead_server_is_a_refusal_with_its_reason_and_nothing_is_claimed(
     configure: Configure, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(DRAFT_WEIGHTS=of_use(checkpoint, tmp_path / "x", "candidate"), SGLANG_URL="http://127.0.0.1:9", SERVED_RETRIES="0")
-    assert "cannot be reached" in (wiring.draft_refusal() or "")
+    assert "cannot be reached" in (wiring_drafts.draft_refusal() or "")
 
     def claimed(*_: object) -> int:
         raise AssertionError("a job was claimed although nobody may write")
@@ -104,7 +104,7 @@ def test_a_dead_server_is_a_refusal_with_its_reason_and_nothing_is_claimed(
 
 def test_a_folder_that_does_not_fit_is_a_refusal_too(configure: Configure, tmp_path: Path) -> None:
     configure(DRAFT_WEIGHTS=str(tmp_path), SGLANG_URL="http://127.0.0.1:9")
-    assert "config.json" in (wiring.draft_refusal() or "")
+    assert "config.json" in (wiring_drafts.draft_refusal() or "")
 
 
 def test_a_url_that_is_none_is_refused_when_it_is_read(configure: Configure) -> None:
