@@ -16,7 +16,7 @@ from pipeline.flow.renew import recheck
 from pipeline.flow.sample import sample_due
 from pipeline.flow.sweep import sweep
 from pipeline.model import Step
-from workers import policy, wiring, wiring_drafts
+from workers import wiring, wiring_drafts
 from workers.abreast import side_by_side
 
 logger = log.get(__name__)
@@ -46,8 +46,7 @@ def draft() -> None:
     if (reason := wiring_drafts.draft_refusal()) is not None:  # nothing is claimed: a job that waits costs no attempt, and the sweeper rings again
         logger.warning("draft_refused", reason=reason)
         return
-    site, ports = wiring.site(), wiring_drafts.drafting()
-    width = policy.drafting_width(site.settings)
+    site, ports, width = wiring.site(), wiring_drafts.drafting(), wiring.site().drafting_width
     limit = site.batch if width == 1 else 1  # one each, so that the task's deadline is one draft's
 
     def urgent() -> int:

@@ -87,6 +87,11 @@ class Site:
         """Retry policy of transient failures."""
         return policy.retry(self.settings.work)
 
+    @property
+    def drafting_width(self) -> int:
+        """Jobs drafted at the same time."""
+        return policy.drafting_width(self.settings)
+
     def lease(self) -> Lease:
         """A lease of this process."""
         return Lease(self.owner, self.settings.work.lease_s)
