@@ -12,7 +12,7 @@ from pipeline.drafting.schema import ADVICE, DESCRIPTION, FINDINGS, IMPRESSION
 from pipeline.drafting.served import ServedGenerator
 from pipeline.encoder.features import load_features
 from pipeline.engine.generate import Engine
-from pipeline.evaluation import draft_decode, draft_pareto, draft_rows, draft_ways
+from pipeline.evaluation import draft_decode, draft_pareto, draft_rows, draft_terms, draft_ways
 from pipeline.evaluation.cases import HELD_OUT, drawn
 from pipeline.evaluation.decode_texts import Case, Told, from_files, held_out
 from pipeline.evaluation.draft_pareto import Known
@@ -34,13 +34,14 @@ class Plan:
     load: draft_decode.Load = field(default_factory=draft_decode.Load)
     heats: tuple[tuple[float, float], ...] = draft_pareto.HEATS
     pareto_ks: tuple[int | None, ...] = draft_pareto.KS
+    word_heats: tuple[float, ...] = draft_terms.HEATS
     flow_studies: int = 5
 
     @classmethod
     def short(cls) -> Self:
         """Some minutes on the packaged model."""
         load = draft_decode.Load().short()
-        return cls(3, ks=(2, 4), load=load, heats=draft_pareto.HEATS[2:4], pareto_ks=(0, 4, None), flow_studies=1)
+        return cls(3, ks=(2, 4), load=load, heats=draft_pareto.HEATS[2:4], pareto_ks=(0, 4, None), word_heats=draft_terms.HEATS[:2], flow_studies=1)
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def measure(parts: Sequence[str], engines: Engines, those: Sequence[Scan], plan:
         "failures": [],
         "notes": _notes(engines.served),
     }
-    makers = {SECTIONS: _sections, DECODE: _decode, PARETO: _pareto}
+    makers = {SECTIONS: _sections, DECODE: _decode, PARETO: _pareto, draft_terms.TERMS: _terms}
     for part in parts:
         made = makers[part](engines, those, plan, told)
         for key in ("rows", "failures", "notes"):
@@ -119,6 +120,11 @@ def _pareto(engines: Engines, those: Sequence[Scan], plan: Plan, told: Told) -> 
     writers |= {name: draft_pareto.served_writer(one) for name, one in engines.served.items()}
     settings = draft_pareto.settings_of(engines.served, plan.pareto_ks, plan.heats)
     return {"rows": draft_pareto.rows(list(draft_pareto.run(writers, settings, known, told)), known)}
+
+
+def _terms(engines: Engines, those: Sequence[Scan], plan: Plan, told: Told) -> dict[str, list[Any]]:
+    engine = Engine.load(engines.folder)
+    return {"rows": list(draft_terms.rows(engines.embedded, engine, [scan.features for scan in those], plan.departments, plan.word_heats, told))}
 
 
 def _notes(served: Mapping[str, ServedGenerator]) -> list[str]:

@@ -16,6 +16,7 @@ TITLES = {
 }
 DECODE = ("engine", "batch", "tokens", "median ms", "tokens/s", "× plain", "accepted", "identical")
 SWEEP = ("setting", "front", "median ms", "CPU ms", "term F1", "95 %", "invents a finding", "95 %")
+WORDS = ("texts at", "tries", "reports", "finding words", "off the list", "term accuracy", "reports all listed", "failed")
 FLOW = ("way", "studies", "tokens", "total ms", "from assembly ms", "encode ms", "draft ms", "× plain from assembly", "× plain draft")
 LEFT = 3  # columns of words
 MODES = {"sections": "sections", "whole": "one call"}
@@ -41,6 +42,7 @@ def tables(result: Row) -> Iterator[Table]:
         "decode": ("decoding alone, without a grammar and without an end", DECODE, _decoded),
         "batch": ("several texts at a time: does MTP still pay?", DECODE, _decoded),
         "pareto": ("draft length, temperature and top-p; front: no setting of the engine is better in all three", SWEEP, _swept),
+        "terms": ("words off the white list, asked for again: temperature stands for a model that does not know the list", WORDS, _worded),
         "flow": ("end to end: one phantom after the other through a whole stack", FLOW, _flowed),
     }
     for part, (title, head, cells) in kinds.items():
@@ -85,6 +87,12 @@ def _swept(row: Row) -> tuple[str, ...]:
     ends = [f"{_percent(low)}–{_percent(high)}" for low, high in (row["term_f1_interval"], row["hallucination_interval"])]
     quality = (_percent(row["term_f1"]), ends[0], _percent(row["hallucination"]), ends[1])
     return row["what"], "yes" if row["front"] else "", _number(row["median_ms"]), _number(row["cpu_median_ms"]), *quality
+
+
+def _worded(row: Row) -> tuple[str, ...]:
+    counts = (str(row[name]) for name in ("texts", "words", "off_list"))
+    heat = f"T {row['temperature']:g}" if row["temperature"] else "greedy"
+    return heat, str(row["tries"]), *counts, _percent(row["term_accuracy"]), str(row["reports_all_listed"]), str(row["failed"])
 
 
 def _flowed(row: Row) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`ctreport bench draft`: what a draft costs in its sections, while decoding, over the settings of sampling, and from DICOM to the row."""
+"""`ctreport bench draft`: what a draft costs in sections, decoding, sampling and words, and from DICOM to the row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pipeline.drafting.served import ServedGenerator
 
 FLOW = "flow"
-PARTS = ("sections", "decode", "pareto", FLOW)
+PARTS = ("sections", "decode", "pareto", "terms", FLOW)
 Only = Annotated[list[str] | None, typer.Option(help=f"measure only this part (repeat): {', '.join(PARTS)}")]
 Picture = Annotated[Path | None, typer.Option(help="write the Pareto sweep as a PNG to this file", dir_okay=False)]
 Short = Annotated[bool, typer.Option("--short", help="three scans, two draft lengths, short texts: some minutes, rough figures")]
@@ -55,7 +55,8 @@ def draft(
     json_to: Json = None,
 ) -> None:
     """What a draft costs: each section and report in one call and in sections; decoding alone, one to 32 at a time; quality over draft length,
-    temperature and top-p; and end to end from DICOM to the row. MTP on and off in turn, plain decoding of the same engine is the peer.
+    temperature and top-p; words off the white list before and after they are asked for again; and end to end from DICOM to the row. MTP on and off
+    in turn, plain decoding of the same engine is the peer.
 
     Draft servers of the settings (CTREPORT_SGLANG_…, CTREPORT_VLLM_…) take part. Exit 1 when a text differs from plain decoding, or a draft failed.
     """
