@@ -25,6 +25,8 @@ from pipeline.encoder.net import FINE, FINE_MM, FOLD, KINDS, SIZES, SPREAD, Comp
 from pipeline.encoder.outlying import FILE as OUTLYING_FILE
 from pipeline.encoder.outlying import Outlying
 from pipeline.encoder.prepare import Prepared
+from pipeline.encoder.threshold import FILE as THRESHOLD_FILE
+from pipeline.encoder.threshold import load as told_at_of
 from pipeline.errors import ModelMissing
 from pipeline.imaging.canonical import SHAPE, SPACING_MM, Canonical, canonical
 from pipeline.imaging.volume import Acquisition, Volume
@@ -38,7 +40,6 @@ PEAKS = 24  # places that are looked at closely
 PROPOSALS = 8  # of which so many are told
 DIM = 160
 TOKENS = PROPOSALS + 2 + 12 + 4
-TOLD_AT = 0.9  # weaker proposals count as nothing: trained on crowded phantoms, the network is too ready; chosen on phantoms of training scanners
 APART_MM = 10.0
 SPREAD_AT = 0.5  # from here on a side is said to have it
 SURE_AT = 0.5
@@ -49,7 +50,7 @@ LOBES = ("上叶", "中叶", "下叶")
 MARGINS = ("光滑", "分叶", "毛刺", "模糊")
 # one column block per kind of token, so that a linear projector can tell them apart
 PROPOSAL, SIDE, GRID, CONDITION = range(4)
-PREPROCESSING = hashlib.sha256(repr((SHAPE, SPACING_MM, FINE, FINE_MM, ENCODER_WINDOWS, TOLD_AT, LOW_DOSE_MAS)).encode()).hexdigest()[:16]
+PREPROCESSING = hashlib.sha256(repr((SHAPE, SPACING_MM, FINE, FINE_MM, ENCODER_WINDOWS, LOW_DOSE_MAS)).encode()).hexdigest()[:16]
 
 
 SliceOf = Callable[[NDArray[np.float64]], tuple[str, int] | None]  # a point (LPS, mm) → the slice that shows it
@@ -58,9 +59,10 @@ SliceOf = Callable[[NDArray[np.float64]], tuple[str, int] | None]  # a point (LP
 class CompactEncoder:
     """One set of weights in memory. Deterministic: the same files give the same bytes."""
 
-    def __init__(self, net: CompactNet, card: dict[str, Any], version: str, outlying: Outlying | None = None) -> None:
+    def __init__(self, net: CompactNet, card: dict[str, Any], version: str, told_at: float, outlying: Outlying | None = None) -> None:
         self._net = net.eval()
         self._outlying = outlying
+        self._told_at = told_at  # weaker proposals count as nothing
         self.card = card
         self.name = NAME
         self.version = version
@@ -70,16 +72,17 @@ class CompactEncoder:
         self.phantom_only = card.get("use") != LIVE
 
     @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Weights and card of a folder. Raises ModelMissing with what, where and what to do."""
+    def load(cls, folder: Path, told_at: float | None = None) -> Self:
+        """Weights and card of a folder; `told_at` instead of its own threshold. Raises ModelMissing with what, where and what to do."""
         torch.set_num_threads(1)  # process-wide: sums in one order, so that a study gives the same bytes anywhere
         weights = folder / "compact.safetensors"
         try:
             card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
             tensors = load_file(weights)
+            threshold = told_at_of(folder) if told_at is None else told_at
             net = CompactNet()
             net.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
-        except (OSError, ValueError, SafetensorError, RuntimeError) as error:
+        except (OSError, ValueError, KeyError, SafetensorError, RuntimeError) as error:
             raise ModelMissing(
                 f"the encoder's weights in '{folder}' cannot be loaded ({type(error).__name__}); set CTREPORT_ENCODER_WEIGHTS to a folder with "
                 "compact.safetensors and card.json, or unset it for the packaged ones"
@@ -90,7 +93,8 @@ class CompactEncoder:
                 f"the encoder's weights in '{folder}' are not those of its card (sha256 {digest[:12]}…, card {str(card['sha256'])[:12]}…): a copy "
                 "was cut short or changed; copy the folder again, or unset CTREPORT_ENCODER_WEIGHTS for the packaged ones"
             )
-        return cls(net, card, _version(weights, folder / OUTLYING_FILE), Outlying.load(folder))
+        version = _version(weights, folder / OUTLYING_FILE, folder / THRESHOLD_FILE)
+        return cls(net, card, version, threshold, Outlying.load(folder))
 
     def encode_prepared(self, studies: Sequence[Prepared]) -> list[Features]:
         """One study after the other: a batch gains nothing on a CPU, and each gives the same bytes in any company."""
@@ -119,7 +123,7 @@ class CompactEncoder:
             raw, heads = self._net.roi(windowed(looks(points)).transpose(0, 1), crops_at(windows, centers[0]), place)
             seen = posteriors(heads)
             alone = distinct(points, seen["lesion"][:, 0].tolist(), seen["size"][:, 0].tolist())[:, None]
-            seen["lesion"] = torch.where(seen["lesion"] >= TOLD_AT, seen["lesion"] * alone, 0.0)
+            seen["lesion"] = torch.where(seen["lesion"] >= self._told_at, seen["lesion"] * alone, 0.0)
             order = told_order(seen["lesion"][:, 0], seen["size"][:, 0])
             points, raw, seen = points[order.numpy()], raw[order], {name: value[order] for name, value in seen.items()}
             sides = [Side.LEFT if float(x) > chest.midline_mm else Side.RIGHT for x in points[:, 0]]
@@ -148,7 +152,7 @@ class CompactEncoder:
 
 
 def _version(*files: Path) -> str:
-    """Changes with any of the files: features hold the distance as well as what the networks say."""
+    """Changes with any of the files: features hold the distance and follow the threshold as well as what the networks say."""
     return hashlib.sha256(b"".join(file.read_bytes() for file in files if file.is_file())).hexdigest()[:16]
 
 
@@ -253,7 +257,7 @@ def _candidates(seen: dict[str, Tensor], points: NDArray[np.float64], sides: lis
     """Proposals above the floor, numbered from 1 in the order of their tokens."""
     found = []
     for row, (point, side) in enumerate(zip(points, sides, strict=True)):
-        if float(seen["lesion"][row, 0]) < TOLD_AT:
+        if float(seen["lesion"][row, 0]) <= 0:
             break
         one = {name: value[row] for name, value in seen.items()}
         found.append(_candidate(row + 1, one, point, side, slice_of(point)))

@@ -25,11 +25,10 @@ from pipeline.training.phrases import (
     IMPRESSION_LIVER,
     IMPRESSION_NODE,
     NORMAL_IMPRESSION,
-    SIZE,
-    SIZES_JOINED,
 )
+from pipeline.training.radiology import key_of
 from pipeline.training.reasons import Reason
-from pipeline.training.scene import NOWHERE, Said, SaidLiver, SaidNode, Scene
+from pipeline.training.scene import NOWHERE, Said, Scene
 
 SUSPECT, INFLAMED, SOON = 5, 4, 3
 
@@ -62,33 +61,26 @@ def impression(scene: Scene) -> str:
 
 def concluded(lesion: Said, reason: Reason) -> str:
     """One lesion as radiology concludes on it."""
+    key = key_of(lesion)
     place = {"lung": lesion.lung, "lobe": lesion.lobe, "size": lesion.size_mm}
     if lesion.consolidated:
-        return CONCLUDED_CONSOLIDATION.format(**place)
+        return key + CONCLUDED_CONSOLIDATION.format(**place)
     besides = [*lesion.signs, *([CALCIUM] if lesion.calcified else [])]
     told = CONCLUDED_WITH.format(signs=" 、 ".join(besides)) if besides else ""
     doubt = CONCLUDED_SUSPECT if urgency_of(lesion) == SUSPECT else ""
-    return CONCLUDED_NODULE[reason].format(**place, density=lesion.density, told=f"{told}{doubt}")
+    return key + CONCLUDED_NODULE[reason].format(**place, density=lesion.density, told=f"{told}{doubt}")
 
 
 def others(scene: Scene) -> Iterator[str]:
     """The conclusions on everything that is no lung lesion."""
-    if scene.nodes:
-        yield IMPRESSION_NODE.format(sizes=_sizes(scene.nodes))
+    yield from (key_of(node) + IMPRESSION_NODE.format(size=node.size_mm) for node in scene.nodes)
     if scene.effusion != NOWHERE:
         yield IMPRESSION_EFFUSION.format(side=scene.effusion)
     if scene.fibrosis != NOWHERE:
         yield IMPRESSION_FIBROSIS[scene.fibrosis]
     if scene.emphysema != NOWHERE:
         yield IMPRESSION_EMPHYSEMA[scene.emphysema]
-    for kind in dict.fromkeys(lesion.kind for lesion in scene.liver):
-        alike = [lesion for lesion in scene.liver if lesion.kind == kind]
-        yield IMPRESSION_LIVER[kind].format(sizes=_sizes(alike))
-
-
-def _sizes(alike: Iterable[SaidNode | SaidLiver]) -> str:
-    """20 mm 及 15 mm."""
-    return SIZES_JOINED.join(SIZE.format(size=one.size_mm) for one in alike)
+    yield from (key_of(lesion) + IMPRESSION_LIVER[lesion.kind].format(size=lesion.size_mm) for lesion in scene.liver)
 
 
 def numbered(sentences: Iterable[str], normal: str) -> str:

@@ -20,11 +20,12 @@ from pipeline.training.shards import Views, read_shards, write_shard
 FIRST_SEED = 50_000_000
 SHARD = 128
 MIDLINE_MM = 3.0
+CROWDED_EVERY = 4  # phantoms: sizes and numbers of lesions that few patients have, and the model must write all the same
 
 
 def seen(encoder: CompactEncoder, seed: int) -> tuple[Features, Truth]:
     """Features and truth of one phantom, rendered on the canonical grid with the centring error of real segmentation."""
-    one = example(seed)
+    one = example(seed, crowded=seed % CROWDED_EVERY == 0)
     truth = one.phantom.truth
     chest = Canonical(one.hu.astype(np.float32), one.shift_mm, float(np.random.default_rng([seed, 2]).normal(0, MIDLINE_MM)))
     taken = Acquisition(truth.kvp, float(round(truth.mas)), truth.kernel, truth.thickness_mm, contrast=truth.contrast)

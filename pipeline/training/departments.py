@@ -9,7 +9,7 @@ from pipeline.drafting.departments import ONCOLOGY, PULMONOLOGY, RADIOLOGY
 from pipeline.training import phrases as say
 from pipeline.training import phrases_departments as dept
 from pipeline.training.conclusions import SUSPECT, advice, impression, numbered, others, urgency_of
-from pipeline.training.radiology import LUNG_OF, describe, liver_sentences, node_sentences, spread_sentences, verb_at
+from pipeline.training.radiology import LUNG_OF, describe, key_of, liver_sentences, node_sentences, spread_sentences, verb_at
 from pipeline.training.radiology import lesion_sentence as radiology_lesion
 from pipeline.training.reasons import Reason
 from pipeline.training.scene import NOWHERE, Said, Scene
@@ -27,19 +27,19 @@ class Voice:
 
 def oncology_lesion(lesion: Said, place: int, _: Scene) -> str:
     """Place, size, and what speaks for malignancy."""
-    values = _place(lesion) | {"verb": verb_at(place)}
+    values, key = _place(lesion) | {"verb": verb_at(place)}, key_of(lesion)
     if lesion.consolidated:
-        return dept.ONCOLOGY_CONSOLIDATION.format(**values) + " 。"
+        return key + dept.ONCOLOGY_CONSOLIDATION.format(**values) + " 。"
     signs = dept.SIGNS_SEEN.format(signs=" 、 ".join(lesion.signs)) if lesion.signs else dept.SIGNS_UNSEEN
     inside = f" ， {dept.ONCOLOGY_CALCIFIED}" if lesion.calcified else ""
-    return f"{dept.ONCOLOGY_NODULE.format(**values)}{inside} ， {signs} 。"
+    return f"{key}{dept.ONCOLOGY_NODULE.format(**values)}{inside} ， {signs} 。"
 
 
 def pulmonology_lesion(lesion: Said, _: int, __: Scene) -> str:
     """Place, size, risk and when to look again."""
     urgency, values = urgency_of(lesion), _place(lesion)
     told = dept.PULMONOLOGY_CONSOLIDATION if lesion.consolidated else dept.PULMONOLOGY_NODULE
-    return told.format(**values, risk=dept.RISKS[urgency], follow=dept.FOLLOWS[urgency]) + " 。"
+    return key_of(lesion) + told.format(**values, risk=dept.RISKS[urgency], follow=dept.FOLLOWS[urgency]) + " 。"
 
 
 def _oncology(scene: Scene) -> Iterator[str]:
@@ -85,9 +85,9 @@ def _conclude_oncology(scene: Scene) -> str:
 
 def _suspicion(lesion: Said, reason: Reason) -> str:
     if lesion.consolidated:
-        return dept.ONCOLOGY_CONSOLIDATED.format(**_place(lesion))
+        return key_of(lesion) + dept.ONCOLOGY_CONSOLIDATED.format(**_place(lesion))
     doubt = say.CONCLUDED_SUSPECT if urgency_of(lesion) == SUSPECT else ""
-    return say.CONCLUDED_NODULE[reason].format(**_place(lesion), told=doubt)
+    return key_of(lesion) + say.CONCLUDED_NODULE[reason].format(**_place(lesion), told=doubt)
 
 
 def _conclude_pulmonology(scene: Scene) -> str:
@@ -96,8 +96,10 @@ def _conclude_pulmonology(scene: Scene) -> str:
 
 def _risk(lesion: Said, reason: Reason) -> str:
     if lesion.consolidated:
-        return say.CONCLUDED_CONSOLIDATION.format(**_place(lesion))
-    return say.CONCLUDED_NODULE[reason].format(**_place(lesion), told=dept.PULMONOLOGY_CONCLUDED.format(risk=dept.RISKS[urgency_of(lesion)]))
+        return key_of(lesion) + say.CONCLUDED_CONSOLIDATION.format(**_place(lesion))
+    return key_of(lesion) + say.CONCLUDED_NODULE[reason].format(
+        **_place(lesion), told=dept.PULMONOLOGY_CONCLUDED.format(risk=dept.RISKS[urgency_of(lesion)])
+    )
 
 
 def _place(lesion: Said) -> dict[str, object]:

@@ -124,6 +124,7 @@ MARGIN_FORM: Mapping[tuple[str, bool], str] = {
 }
 CALCIFIED: Mapping[bool, str] = {False: "其内 见 点状 钙化", True: "其内 见 斑片状 钙化"}
 RETRACTION: Mapping[bool, str] = {False: "邻近 胸膜 牵拉", True: "邻近 胸膜 牵拉 凹陷"}
+KEY = "病灶 {key} ： "  # before each sentence about something listed: which of the proposals it is
 CONSOLIDATION: ByReason = dict.fromkeys(Reason, "{lung} {lobe} {verb} 片状 实变 影 ， 范围 约 {size} mm ， 边缘 模糊") | {
     INFECTION: "{lung} {lobe} {verb} 大片 实变 影 ， 密度 较 均匀 ， 边缘 模糊 ， 范围 约 {size} mm",
     TUMOUR: "{lung} {lobe} {verb} 片状 实变 影 ， 边缘 模糊 ， 范围 约 {size} mm",
@@ -151,12 +152,11 @@ CONCLUDED_WITH = " ， 伴 {signs}"
 CONCLUDED_SUSPECT = " ， 恶性 不除外"
 CALCIUM = "钙化"
 IMPRESSION_EFFUSION = "{side} 胸腔积液 。"
-IMPRESSION_NODE = "纵隔 肿大 淋巴结 ， 短径 约 {sizes} 。"
-SIZE, SIZES_JOINED = "{size} mm", " 及 "
+IMPRESSION_NODE = "纵隔 肿大 淋巴结 ， 短径 约 {size} mm 。"
 IMPRESSION_LIVER: Mapping[str, str] = {
-    "囊肿": "肝 囊肿 ， 约 {sizes} 。",
-    "血管瘤": "肝 血管瘤 可能 ， 约 {sizes} 。",
-    "低密度灶": "肝 内 低密度 灶 ， 约 {sizes} ， 性质 待定 。",
+    "囊肿": "肝 囊肿 ， 约 {size} mm 。",
+    "血管瘤": "肝 血管瘤 可能 ， 约 {size} mm 。",
+    "低密度灶": "肝 内 低密度 灶 ， 约 {size} mm ， 性质 待定 。",
 }
 IMPRESSION_FIBROSIS: Mapping[str, str] = {"左侧": "左肺 间质 纤维化 。", "右侧": "右肺 间质 纤维化 。", "双侧": "双肺 间质 纤维化 。"}
 IMPRESSION_EMPHYSEMA: Mapping[str, str] = {"左侧": "左肺 肺气肿 。", "右侧": "右肺 肺气肿 。", "双侧": "双肺 肺气肿 。"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipeline.training import phrases as say
-from pipeline.training.scene import NOWHERE, Said, Scene
+from pipeline.training.scene import NOWHERE, Said, SaidLiver, SaidNode, Scene
 
 LUNG_OF = {"左侧": "左肺", "右侧": "右肺", "双侧": "双肺"}
 
@@ -17,16 +17,22 @@ def describe(scene: Scene) -> str:
 
 def lesion_sentence(lesion: Said, place: int, scene: Scene) -> str:
     """One lesion, `place` 0 for the first of the list: side, lobe, density, size, margin, inside, surroundings."""
-    large, verb = lesion.size_mm >= say.LARGE_MM, verb_at(place)
+    large, verb, key = lesion.size_mm >= say.LARGE_MM, verb_at(place), key_of(lesion)
     if lesion.consolidated:
-        return say.CONSOLIDATION[scene.reason].format(lung=lesion.lung, lobe=lesion.lobe, verb=verb, size=lesion.size_mm) + " 。"
+        return key + say.CONSOLIDATION[scene.reason].format(lung=lesion.lung, lobe=lesion.lobe, verb=verb, size=lesion.size_mm) + " 。"
     parts = [
         say.NODULE[scene.reason, large].format(lung=lesion.lung, lobe=lesion.lobe, verb=verb, density=lesion.density, size=lesion.size_mm),
         say.MARGIN_FORM[lesion.margin, large],
         say.CALCIFIED[large] if lesion.calcified else say.DENSITY_FORM[lesion.density, large],
         *([say.RETRACTION[large]] if lesion.retraction else []),
     ]
-    return " ， ".join(parts) + " 。"
+    return key + " ， ".join(parts) + " 。"
+
+
+def key_of(listed: Said | SaidNode | SaidLiver) -> str:
+    """What a sentence about something listed begins with: its proposal, so that reader and model find it in the list, the description and the
+    impression."""
+    return say.KEY.format(key=listed.candidate)
 
 
 def verb_at(place: int) -> str:
@@ -44,12 +50,12 @@ def spread_sentences(scene: Scene, emphysema: str, fibrosis: str) -> Iterator[st
 
 def node_sentences(scene: Scene) -> Iterator[str]:
     """One for each enlarged node."""
-    return (say.NODE.format(verb=verb_at(place), size=node.size_mm) for place, node in enumerate(scene.nodes))
+    return (key_of(node) + say.NODE.format(verb=verb_at(place), size=node.size_mm) for place, node in enumerate(scene.nodes))
 
 
 def liver_sentences(scene: Scene) -> Iterator[str]:
     """One for each lesion of the liver."""
-    return (say.LIVER[lesion.kind].format(verb=verb_at(place), size=lesion.size_mm) for place, lesion in enumerate(scene.liver))
+    return (key_of(lesion) + say.LIVER[lesion.kind].format(verb=verb_at(place), size=lesion.size_mm) for place, lesion in enumerate(scene.liver))
 
 
 def _frame(scene: Scene) -> Iterator[str]:

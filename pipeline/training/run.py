@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 
 from pipeline.encoder.net import CompactNet
 from pipeline.encoder.outlying import FILE as OUTLYING
+from pipeline.encoder.threshold import FILE as THRESHOLD
 from pipeline.training.dataset import write_dataset
 from pipeline.training.known import VOLUMES, calibrate
 from pipeline.training.language import LanguagePlan, train_language
@@ -57,7 +58,8 @@ def save_encoder(net: CompactNet, folder: Path, *, seed: int, steps: int, minute
     save_file({name: tensor.half().contiguous() for name, tensor in net.state_dict().items()}, path)
     path.chmod(0o644)  # safetensors writes 0600; the package is for every user
     if path.read_bytes() != before:
-        (folder / OUTLYING).unlink(missing_ok=True)
+        for calibrated in (OUTLYING, THRESHOLD):
+            (folder / calibrated).unlink(missing_ok=True)
     card: dict[str, Any] = {
         "name": "compact",
         "use": "phantom-only",

@@ -94,7 +94,7 @@ def test_words_come_from_the_truth_and_the_size_from_the_measure() -> None:
     value = pair([candidate(3, NODULE, shift_mm=6.0, size_mm=14.6)], truth(NODULE, effusion=frozenset({Side.LEFT})))
     place = {"候选": 3, "类型": "结节", "侧别": "右肺", "肺叶": "上叶", "密度": "部分实性", "大小mm": 15}
     assert value["检查所见"]["病灶"] == [place | {"边缘": "毛刺", "内部结构": "均匀", "周围改变": "胸膜牵拉"}]
-    assert value["诊断意见"] == "1.右肺上叶部分实性结节，约15mm，伴毛刺征、胸膜牵拉，恶性不除外。2.左侧胸腔积液。"
+    assert value["诊断意见"] == "1.病灶3：右肺上叶部分实性结节，约15mm，伴毛刺征、胸膜牵拉，恶性不除外。2.左侧胸腔积液。"
     assert value["检查所见"]["胸腔积液"] == "左侧"
 
 
@@ -103,7 +103,7 @@ def test_nodes_and_liver_lesions_are_proposals_too() -> None:
     value = pair([candidate(1, cyst), candidate(2, node)], truth(nodes=(node,), liver=(cyst,)))
     assert value["检查所见"]["淋巴结"] == [{"候选": 2, "部位": "纵隔", "短径mm": 14}]
     assert value["检查所见"]["肝脏"] == [{"候选": 1, "类型": "囊肿", "大小mm": 20}]
-    assert value["诊断意见"] == "1.纵隔肿大淋巴结，短径约14mm。2.肝囊肿，约20mm。"
+    assert value["诊断意见"] == "1.病灶2：纵隔肿大淋巴结，短径约14mm。2.病灶1：肝囊肿，约20mm。"
 
 
 @pytest.mark.parametrize("name", ["胸廓", "气管", "纹理", "淋巴结", "心影", "胸腔", "肝", "脾", "骨质"])
@@ -123,7 +123,7 @@ def test_wording_follows_dose_contrast_kernel_and_reason() -> None:
 def test_the_impression_keeps_the_order_of_the_list_and_what_is_no_lesion_follows() -> None:
     mild, grave = Said(1, "结节", "左肺", "上叶", "实性", 5), Said(2, "结节", "右肺", "下叶", "实性", 20, "毛刺")
     text = "".join(impression(Scene(lesions=(mild, grave, replace(mild, candidate=3, lobe="下叶")), emphysema="双侧")).split())
-    places = [text.index(word) for word in ("1.左肺上叶", "2.右肺下叶", "3.左肺下叶", "4.双肺肺气肿")]
+    places = [text.index(word) for word in ("1.病灶1：左肺上叶", "2.病灶2：右肺下叶", "3.病灶3：左肺下叶", "4.双肺肺气肿")]
     assert places == sorted(places)
 
 
