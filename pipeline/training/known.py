@@ -27,8 +27,8 @@ VOLUMES = 400
 
 
 def calibrate(work_dir: Path, encoder_dir: Path, *, seed: int, volumes: int = VOLUMES, world: int = 2) -> Outlying:
-    """Fit the distance on `volumes` phantoms of both kinds of scanners, and choose on those of training scanners how sure a lesion must be to be told;
-    both are written beside the encoder's weights."""
+    """Fit the distance on `volumes` phantoms of both kinds of scanners, and choose on those of training scanners how sure a lesion must be to be
+    told; both are written beside the encoder's weights."""
     (encoder_dir / FILE).unlink(missing_ok=True)
     run_ranks(_pool_rank, world, work_dir, encoder_dir, FIRST_SEED + seed * 1_000_000, volumes, world)
     parts = [np.load(_part(work_dir, rank)) for rank in range(world)]
