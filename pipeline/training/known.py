@@ -16,11 +16,11 @@ from pipeline.evaluation.encoding import lean
 from pipeline.imaging.canonical import canonical
 from pipeline.model import Candidate
 from pipeline.settings import ImagingSettings
-from pipeline.training.pairing import paired
-from pipeline.training.phantom import Lesion, LiverLesion, Node, Truth
+from pipeline.training.phantom import Truth
 from pipeline.training.progress import Bar
 from pipeline.training.ranks import run_ranks
 from pipeline.training.scanners import HELD_OUT, TRAINED
+from pipeline.training.scene import match, there_is
 
 FIRST_SEED = 70_000_000
 VOLUMES = 400
@@ -56,11 +56,9 @@ def _pool_rank(rank: int, work_dir: Path, encoder_dir: Path, first: int, volumes
 
 def surest_invented(candidates: Sequence[Candidate], truth: Truth) -> float:
     """The highest score of a proposal in the lungs that is nothing true; 0 where there is none."""
-    lungs = {one.index: one for one in candidates if one.lobe is not None}
-    things: list[Lesion | Node | LiverLesion] = [*truth.lesions, *truth.nodes, *truth.liver]
-    places = [(thing.center_mm, thing.size_mm) for thing in things]
-    real = paired({index: one.center_mm for index, one in lungs.items()}, places)
-    return max((one.score for index, one in lungs.items() if index not in real), default=0.0)
+    lungs = [one for one in candidates if one.lobe is not None]
+    real = match(lungs, there_is(truth))
+    return max((one.score for one in lungs if one.index not in real), default=0.0)
 
 
 def _part(work_dir: Path, rank: int) -> Path:

@@ -20,12 +20,8 @@ EFFUSION_SHARE, CONSOLIDATION_SHARE, EMPHYSEMA_SHARE, FIBROSIS_SHARE, NODE_SHARE
 NODULE_COUNTS = (0.1, 0.46, 0.28, 0.16)
 SMALL_SHARE = 0.12  # of nodules, 6 to 8 mm
 CROWD_COUNTS = (3, 9)  # nodules of a crowded phantom
-CROWD_SMALL_SHARE, CROWD_MIDDLE_SHARE, CROWD_MIDDLE_MM, CROWD_LARGEST_MM = (
-    0.4,
-    0.35,
-    16.0,
-    40.0,
-)  # what is hard to find is what the encoder is shown most often
+CROWD_SMALL_SHARE, CROWD_MIDDLE_SHARE = 0.4, 0.35  # what is hard to find is what the encoder is shown most often
+CROWD_MIDDLE_MM, CROWD_LARGEST_MM = 16.0, 40.0
 CROWD_SHARES = {"effusion": 0.25, "consolidation": 0.2, "emphysema": 0.2, "fibrosis": 0.14, "node": 0.3, "liver": 0.55}
 CALCIFIED_SHARE = 0.28  # of solid nodules
 RETRACTION_SHARE = 0.3  # of nodules that are near enough to the pleura
