@@ -79,4 +79,4 @@ def _measure(network: Network, batch: int) -> Costs:
         spans = [Span(slot, TYPICAL, 1) for slot in range(batch)]
         return network.logits(network.draft([0] * batch, state, spans, memory.mtp, 1)).argmax(dim=-1).tolist()
 
-    return measure(verify, draft, rounds=max(1, ROUNDS // batch))
+    return measure(verify, draft, rounds=max(3, ROUNDS // batch))

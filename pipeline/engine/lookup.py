@@ -6,6 +6,7 @@ the model's.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -67,6 +68,8 @@ class Lookup:
         self._after: dict[Key, Followers] = {}
         self._tail: list[int] = []  # the last ids of the text that `write` continues
         self._room = MAX_TOKENS
+        self._favourites: dict[Key, tuple[int, float]] = {}  # of suffixes that are known here, as texts asked for them
+        self._found: dict[Key, tuple[int, float]] = {}  # what follows a tail, until more is learnt: proposals behind each guess of a draft overlap
         self.calibration: Calibration = base.calibration if base else Calibration()
 
     @classmethod
@@ -88,6 +91,8 @@ class Lookup:
         if self._room <= 0:
             return
         self._room -= 1
+        self._found.clear()
+        self._favourites.clear()
         tail = self._tail
         for order in ORDERS:
             if order <= len(tail):
@@ -121,21 +126,33 @@ class Lookup:
 
     def _next(self, tail: list[int]) -> tuple[int, float]:
         """The likeliest token behind a known suffix and its share of all that followed there; confidence 0 when no suffix is known."""
+        key = tuple(tail)
+        if key not in self._found:
+            self._found[key] = self._behind(tail)
+        return self._found[key]
+
+    def _behind(self, tail: list[int]) -> tuple[int, float]:
         best = (self._eos, 0.0)
         for order in ORDERS:
             if order > len(tail):
                 continue
-            key = tuple(tail[-order:])
-            own = self._after.get(key)
-            base = self._base._after.get(key) if self._base else None
-            if own is None and base is None:
-                continue
-            found = _likeliest(own, base)
-            if found[1] > best[1]:
+            found = self._favourite(tuple(tail[-order:]))
+            if found is not None and found[1] > best[1]:
                 best = found
             if best[1] >= SURE:
                 break
         return best
+
+    def _favourite(self, suffix: Key) -> tuple[int, float] | None:
+        """The likeliest token behind one suffix and its share; None where it is not known."""
+        own = self._after.get(suffix)
+        base = self._base
+        known = base._after.get(suffix) if base else None
+        if base is None or known is None or own is not None:
+            return None if own is None and known is None else _likeliest(own, known)
+        if suffix not in base._favourites:
+            base._favourites[suffix] = _likeliest(None, known)
+        return base._favourites[suffix]
 
 
 def continued(proposal: Proposal, costs: Costs, guessed: Sequence[float] = ()) -> Expectation:
@@ -156,7 +173,7 @@ def better(mtp: Expectation, proposal: Proposal, costs: Costs, guessed: Sequence
 
 
 def _bucket(raw: float) -> int:
-    return sum(raw >= edge for edge in EDGES)
+    return bisect_right(EDGES, raw)
 
 
 def _count(after: dict[Key, Followers], key: Key, token: int, weight: int) -> None:

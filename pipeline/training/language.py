@@ -25,7 +25,7 @@ from pipeline.training.losses import agreement, distil_loss, joint_loss
 from pipeline.training.optimizing import Optimizers, Rates, named
 from pipeline.training.plan import LanguagePlan, config_for
 from pipeline.training.progress import Bar
-from pipeline.training.ranks import average_gradients, run_ranks
+from pipeline.training.ranks import agreed, average_gradients, run_ranks
 from pipeline.training.sentences import typical_reports
 from pipeline.training.shards import Views, read_shards
 from pipeline.training.words import make_tokenizer
@@ -175,13 +175,6 @@ def share_done(stage: str, step: int, elapsed_s: float, plan: LanguagePlan) -> f
     return max(step / (plan.distil_steps if distil else plan.steps), elapsed_s / budget_s)
 
 
-def agreed(*values: float) -> tuple[float, ...]:
-    """Process 0's values, so that all processes decide alike."""
-    told = torch.tensor(values, dtype=torch.float64)
-    dist.broadcast(told, 0)
-    return tuple(told.tolist())
-
-
 def _train_step(rank: int, run: Run, texts: Texts, plan: LanguagePlan, done: float) -> float:
     """One optimizer step; returns this process's loss. The batch depends on seed, stage, step and process alone."""
     model, distil = run.model.train(), run.stage == "mtp"
@@ -191,7 +184,7 @@ def _train_step(rank: int, run: Run, texts: Texts, plan: LanguagePlan, done: flo
         depth = plan.distil_depth if distil else plan.depth_at(run.step, done)
         loss = distil_loss(model, batch, depth) if distil else joint_loss(model, batch, depth, plan.mtp_weight)
     loss.backward()  # type: ignore[no-untyped-call]  # torch leaves backward unannotated
-    average_gradients(model, stop=False)
+    average_gradients(model)
     torch.nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], 1.0)
     run.optimizers.step(plan.share_at(run.step, done))
     if not distil:

@@ -42,15 +42,20 @@ def _rank(target: Callable[..., None], rank: int, world: int, port: int, argumen
         dist.destroy_process_group()
 
 
-def average_gradients(model: nn.Module, stop: bool) -> bool:
-    """Replace each gradient by its mean over the processes; True in all of them as soon as one wants to stop."""
+def agreed(*values: float) -> tuple[float, ...]:
+    """Process 0's values, so that all processes decide alike."""
+    told = torch.tensor(values, dtype=torch.float64)
+    dist.broadcast(told, 0)
+    return tuple(told.tolist())
+
+
+def average_gradients(model: nn.Module) -> None:
+    """Replace each gradient by its mean over the processes."""
     used = [p for p in model.parameters() if p.requires_grad]
-    parts = [(p.grad if p.grad is not None else torch.zeros_like(p)).reshape(-1) for p in used]
-    flat = torch.cat([*parts, torch.tensor([float(stop)])])
+    flat = torch.cat([(p.grad if p.grad is not None else torch.zeros_like(p)).reshape(-1) for p in used])
     dist.all_reduce(flat)
     flat /= dist.get_world_size()
     at = 0
     for p in used:
         p.grad = flat[at : at + p.numel()].view_as(p).clone()
         at += p.numel()
-    return bool(flat[-1] > 0)

@@ -21,7 +21,7 @@ from pipeline.encoder.net import CompactNet
 from pipeline.training.examples import Example, example
 from pipeline.training.optimizing import Optimizers, Rates, named
 from pipeline.training.progress import Bar
-from pipeline.training.ranks import average_gradients, run_ranks
+from pipeline.training.ranks import agreed, average_gradients, run_ranks
 from pipeline.training.vision_losses import WEIGHTS, losses
 
 RATES = Rates(adamw=2e-3, muon=2e-3, decay=1e-2)
@@ -32,7 +32,6 @@ CROWDED_SHARE = 0.5  # of the phantoms: more to learn from each, mostly what is 
 REMEMBERED = 256  # phantoms that are shown again, mirrored
 AVERAGE = 0.998  # of the weights that are kept: a running mean
 LOG_EVERY, SAVE_EVERY = 20, 200
-ENDED = 0.98  # of the budget: all stop with the first process that has spent its own, the others a little before
 STATE = "vision.pt"
 
 
@@ -47,7 +46,7 @@ class _Run:
 
 
 def train_vision(out: Path, *, budget_s: float, seed: int, world: int = 1, leg_s: float = math.inf) -> tuple[CompactNet, int, bool]:
-    """Train for `budget_s` processor seconds of each of `world` processes, at most `leg_s` of them now, resuming from `out/vision.pt`.
+    """Train until the first of `world` processes has spent `budget_s` processor seconds, at most `leg_s` of them now, resuming from `out/vision.pt`.
 
     Returns the averaged net, the steps it took and whether the budget is spent. Each process logs to `out/vision-RANK.jsonl`.
     """
@@ -56,7 +55,7 @@ def train_vision(out: Path, *, budget_s: float, seed: int, world: int = 1, leg_s
     saved = torch.load(out / STATE, weights_only=True)
     net = CompactNet()
     net.load_state_dict(saved["mean"])
-    return net.eval(), int(saved["step"]), float(saved["spent"]) >= ENDED * budget_s
+    return net.eval(), int(saved["step"]), float(saved["spent"]) >= budget_s
 
 
 def _train_rank(rank: int, out: Path, budget_s: float, seed: int, leg_s: float) -> None:
@@ -66,15 +65,16 @@ def _train_rank(rank: int, out: Path, budget_s: float, seed: int, leg_s: float) 
     began, before = time.process_time(), run.spent_s
     first = FIRST_SEED + (seed * 8 + rank) * 1_000_000
     with Bar("encoder", shown=rank == 0) as bar, (out / f"vision-{rank}.jsonl").open("a", encoding="utf-8") as log_file:
-        stop = run.spent_s >= ENDED * budget_s
-        while not stop:
-            over = run.spent_s >= budget_s or run.spent_s - before >= leg_s
-            parts, stop = _step(run, _batch(run, first + run.step), min(1.0, run.spent_s / budget_s), over)
+        while True:
+            share, over = agreed(run.spent_s / budget_s, run.spent_s - before >= leg_s)
+            if share >= 1 or over:
+                break
+            parts = _step(run, _batch(run, first + run.step), share)
             run.spent_s = before + time.process_time() - began
             if run.step % LOG_EVERY == 0:
                 log_file.write(json.dumps({"step": run.step, "s": round(run.spent_s, 1), **parts}) + "\n")
                 log_file.flush()
-                bar.update(run.spent_s / budget_s, f"step {run.step}, loss {sum(parts.values()):.3f}")
+                bar.update(share, f"step {run.step}, loss {sum(parts.values()):.3f}")
             if rank == 0 and run.step % SAVE_EVERY == 0:
                 _save(out / STATE, run)
     if rank == 0:
@@ -89,18 +89,18 @@ def _batch(run: _Run, seed: int) -> list[Example]:
     return [new, replace(chosen, mirrored=True)]
 
 
-def _step(run: _Run, batch: list[Example], share: float, over: bool) -> tuple[dict[str, float], bool]:
-    """One step of the optimizer; True as soon as a process wants to stop."""
+def _step(run: _Run, batch: list[Example], share: float) -> dict[str, float]:
+    """One step of the optimizer at this share of the budget; the parts of the loss."""
     with torch.autocast("cpu", torch.bfloat16):
         parts = losses(run.net, batch)
     run.optimizers.zero_grad()
     torch.stack([WEIGHTS.get(name, 1.0) * value for name, value in parts.items()]).sum().backward()  # type: ignore[no-untyped-call]  # torch
-    stop = average_gradients(run.net, over)
+    average_gradients(run.net)
     torch.nn.utils.clip_grad_norm_(run.net.parameters(), 5.0)
     run.optimizers.step(share_at(run.step, share))
     run.step += 1
     _average(run)
-    return {name: round(float(value.detach()), 4) for name, value in parts.items()}, stop
+    return {name: round(float(value.detach()), 4) for name, value in parts.items()}
 
 
 def share_at(step: int, share: float) -> float:
