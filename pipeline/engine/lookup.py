@@ -70,6 +70,7 @@ class Lookup:
         self._room = MAX_TOKENS
         self._favourites: dict[Key, tuple[int, float]] = {}  # of suffixes that are known here, as texts asked for them
         self._found: dict[Key, tuple[int, float]] = {}  # what follows a tail, until more is learnt: proposals behind each guess of a draft overlap
+        self._base_room = base._room if base else 0  # what the base had learnt when that was found
         self.calibration: Calibration = base.calibration if base else Calibration()
 
     @classmethod
@@ -102,6 +103,9 @@ class Lookup:
 
     def propose(self, context: Sequence[int], limit: int) -> Proposal:
         """Up to `limit` tokens that may follow `context`; it ends before the end token and before confidence falls below the floor."""
+        if self._base is not None and self._base._room != self._base_room:
+            self._base_room = self._base._room
+            self._found.clear()
         tail = list(context[-ORDERS[0] :])
         ids: list[int] = []
         raw: list[float] = []

@@ -60,6 +60,20 @@ def test_a_proposal_equals_counting_in_the_obvious_way(base: list[list[int]], ow
     assert list(zip(found.ids, found.raw, strict=True)) == slow(base + own, context, limit)
 
 
+@given(learnt=st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=60), limit=st.integers(1, MAX_DRAFT))
+@settings(max_examples=100, deadline=None)
+def test_what_a_text_or_its_base_learns_between_proposals_counts_in_the_next(learnt: list[tuple[bool, int]], limit: int) -> None:
+    base, seen = Lookup(EOS), {True: [1, 2, 3], False: [1, 2, 2]}
+    base.add(seen[True])
+    mine = Lookup(EOS, base)
+    mine.add(seen[False])
+    for to_base, token in learnt:
+        (base if to_base else mine).write(token)
+        seen[to_base].append(token)
+        found = mine.propose(seen[False], limit)
+        assert list(zip(found.ids, found.raw, strict=True)) == slow([seen[True], seen[False]], seen[False], limit)
+
+
 @given(ids=st.lists(st.integers(0, 5), max_size=60), cut=st.integers(0, 60), context=st.lists(st.integers(0, 5), max_size=20))
 @settings(deadline=None)
 def test_writing_token_by_token_equals_adding_at_once(ids: list[int], cut: int, context: list[int]) -> None:
