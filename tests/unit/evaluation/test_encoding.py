@@ -17,7 +17,7 @@ from pipeline.settings import ImagingSettings
 def test_the_lean_way_gives_what_the_whole_way_gives(denoised: bool) -> None:
     """Array, candidates, sides and distance: everything that figures are made of."""
     torch.manual_seed(0)
-    encoder, how = CompactEncoder(CompactNet(), {}, "seeded"), preparing(ImagingSettings())
+    encoder, how = CompactEncoder(CompactNet(), {}, "seeded", 0.5), preparing(ImagingSettings())
     seed = next(number for number in range(HELD_OUT, HELD_OUT + 50) if (drawn(number).noise_hu > 35) is denoised)
     volume = volume_of(drawn(seed))
     short = encoder.encode_prepared([lean(volume, how)])[0]
