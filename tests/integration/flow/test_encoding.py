@@ -142,7 +142,9 @@ def test_a_job_that_kills_its_process_costs_each_other_one_try_at_most(store: Pg
         raise Killed
 
     with store.begin() as work:
-        work.session.execute(text("UPDATE jobs SET priority = 1 WHERE study_id = (SELECT id FROM studies WHERE study_uid = '1.2.4')"))
+        work.session.execute(
+            text("UPDATE jobs SET rank_at = rank_at - interval '1 hour' WHERE study_id = (SELECT id FROM studies WHERE study_uid = '1.2.4')")
+        )
     with pytest.raises(Killed):
         encode(ports(store, archive, CountingEncoder(before=die)), 3, ME)
     expire(store, "jobs")
