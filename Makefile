@@ -8,7 +8,9 @@ BIN = $(VENV)/bin
 TORCH_INDEX ?=
 PIP = $(BIN)/pip --disable-pip-version-check install -q
 
-.PHONY: help demo test long test-sglang test-vllm lint bench clean
+SEEDS ?= 20
+
+.PHONY: help demo test long fire test-sglang test-vllm lint bench clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -20,6 +22,9 @@ test: $(VENV)/.dev ## run all tests
 
 long: $(VENV)/.dev ## run the tests that take minutes
 	CTREPORT_LONG=1 $(BIN)/pytest -q -m long
+
+fire: $(VENV)/.dev ## the proof by fire: 200 studies under every fault, SEEDS=20 times (two minutes each)
+	CTREPORT_FIRE_SEEDS=$(SEEDS) $(BIN)/pytest -q -s -m fire tests/journeys/test_fire.py
 
 test-sglang: $(VENV)/.dev $(SGLANG)/.made ## the real SGLang with MTP writes the embedded engine's tokens (own environment, 2 GB)
 	CTREPORT_SGLANG_PYTHON=$(abspath $(SGLANG))/bin/python $(BIN)/pytest -q -s -m sglang tests/sglang

@@ -123,10 +123,10 @@ def _is_loopback(host: str) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests marked `sglang`, `vllm` or `long` out, unless -m asks for them, or CTREPORT_LONG=1 for the long ones."""
+    """Leave tests marked `sglang`, `vllm`, `fire` or `long` out, unless -m asks for them, or CTREPORT_LONG=1 for the long ones."""
     if config.getoption("markexpr"):
         return
-    own = {"sglang", "vllm"}  # these need environments of their own
+    own = {"sglang", "vllm", "fire"}  # these need environments of their own, or a machine to themselves
     unwanted = own if os.environ.get("CTREPORT_LONG", "").lower() in ON else {*own, "long"}
     left_out = [item for item in items if unwanted & {marker.name for marker in item.iter_markers()}]
     if left_out:

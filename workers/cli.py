@@ -11,6 +11,7 @@ from workers.commands import (
     alerts,
     bench,
     blocks,
+    chaos,
     demo,
     dose,
     drafts,
@@ -58,6 +59,7 @@ app.add_typer(rules.rules_app, name="rules")
 app.add_typer(alerts.alert_app, name="alert")
 app.add_typer(night.night_app, name="night")
 app.add_typer(bench.app, name="bench")
+app.add_typer(chaos.chaos_app, name="chaos")
 app.add_typer(model_check.model_app, name="model")
 
 

@@ -24,8 +24,19 @@ QUICK = {"CTREPORT_ASSEMBLE_QUIET_S": "2", "CTREPORT_WORK_SWEEP_S": "1"}
 STOP_ORDER = {"listener": 0, "web": 0, "beat": 1, "worker-io": 2, "worker-encode": 2, "worker-draft": 2}
 
 
-def run_stack(config: Settings, listener_port: int | None, web_port: int | None, on_ready: Callable[[StackInfo], None]) -> None:
-    """Run everything on the data folder until a signal; `on_ready` is told once all processes are up."""
+def as_they_are(specs: Sequence[ProcessSpec]) -> Sequence[ProcessSpec]:
+    """The processes of a stack that nobody changes."""
+    return specs
+
+
+def run_stack(
+    config: Settings,
+    listener_port: int | None,
+    web_port: int | None,
+    on_ready: Callable[[StackInfo], None],
+    changed: Callable[[Sequence[ProcessSpec]], Sequence[ProcessSpec]] = as_they_are,
+) -> None:
+    """Run everything on the data folder until a signal; `on_ready` is told once all processes are up. `changed`: what a trial makes of them."""
 
     def migrate(database_url: str) -> None:
         _secret(config.site.data / wiring_drafts.API_TOKEN, config.web.token)
@@ -33,7 +44,7 @@ def run_stack(config: Settings, listener_port: int | None, web_port: int | None,
         wiring.migrate(database_url, _reader_password(config) if own else None)
 
     def processes(info: StackInfo) -> Sequence[ProcessSpec]:
-        return specs(config, info, _fresh_folder(info.data / "run" / "metrics"))
+        return changed(specs(config, info, _fresh_folder(info.data / "run" / "metrics")))
 
     stack = Stack(
         config.site.data,

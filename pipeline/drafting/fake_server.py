@@ -57,14 +57,14 @@ class Script:
 
 
 class FakeServer:
-    """One server on a free port, from `with` to its end. `asked` are the bodies that came, `generations` counts whole ones."""
+    """One server on a free port or a given one, from `with` to its end. `asked` are the bodies that came."""
 
-    def __init__(self, model: ServedModel, script: Script | None = None) -> None:
+    def __init__(self, model: ServedModel, script: Script | None = None, port: int = 0) -> None:
         self.model = model
         self.script = script or Script()
         self.asked: list[Mapping[str, Any]] = []
         self.closing = threading.Event()
-        self._http = ThreadingHTTPServer((LOOPBACK, 0), _handler_of(self))
+        self._http = ThreadingHTTPServer((LOOPBACK, port), _handler_of(self))
         self._http.daemon_threads = True
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, name="fake-draft-server", daemon=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID, uuid5
 
@@ -13,7 +13,7 @@ from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian
 
 from pipeline.training.phantom import Phantom, draw
 from pipeline.training.render import Grid, grid_of, render
-from pipeline.training.scanners import TRAINED, Scanners
+from pipeline.training.scanners import TRAINED, Scan, Scanners
 
 INTERCEPT_HU = -1024
 NAMES = UUID("5f9d52e0-6b1c-5d5e-9a77-0c8a3f4f6b10")
@@ -39,9 +39,12 @@ class _Place:
     thickness_mm: float
 
 
-def write_study(folder: Path, seed: int, *, localizer: bool = True, scanners: Scanners = TRAINED) -> tuple[str, ...]:
-    """Write the phantom of a seed into `folder`; returns every SOP Instance UID written. The same seed gives the same bytes."""
+def write_study(folder: Path, seed: int, *, localizer: bool = True, scanners: Scanners = TRAINED, scan: Scan | None = None) -> tuple[str, ...]:
+    """Write the phantom of a seed into `folder`; returns every SOP Instance UID written. The same seed gives the same bytes. `scan`: a grid and
+    position of the caller's in the place of those that the seed draws."""
     phantom = draw(seed, scanners)
+    if scan is not None:
+        phantom = replace(phantom, scan=scan)
     grid = grid_of(phantom.scan)
     hu = render(phantom, grid)  # (Z, Y, X)
     folder.mkdir(parents=True, exist_ok=True)

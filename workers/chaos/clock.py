@@ -1,0 +1,52 @@
+"""The clock of processes under fire: libfaketime (Debian's package) in front of them, and a file that says how far their time is off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDERS = ("/usr/lib/*/faketime", "/usr/local/lib/faketime", "/usr/lib/faketime")
+LIBRARY = "libfaketimeMT.so.1"  # for programs with threads
+ABSENT = "libfaketime is not installed (Debian: apt-get install libfaketime), so the clock does not jump"
+HOUR_S = 3600
+
+
+@dataclass(frozen=True)
+class FalseClock:
+    """A library and the file that it reads again every second. Monotonic clocks stay right, as they do when a real clock is set."""
+
+    library: Path
+    file: Path
+
+    def settings(self) -> Mapping[str, str]:
+        """What a process needs in its environment to live by this clock."""
+        return {
+            "LD_PRELOAD": str(self.library),
+            "FAKETIME_TIMESTAMP_FILE": str(self.file),
+            "FAKETIME_CACHE_DURATION": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_DISABLE_SHM": "1",  # a killed process would leave its share behind
+        }
+
+    def set(self, ahead_s: int) -> None:
+        """So many seconds ahead of the right time, from the next second on."""
+        new = self.file.with_suffix(".new")
+        new.write_text(f"{ahead_s:+d}\n", encoding="ascii")
+        new.replace(self.file)
+
+
+def find_library(folders: tuple[str, ...] = FOLDERS) -> Path | None:
+    """libfaketime on this machine; None where it is not installed."""
+    found = [path for pattern in folders for path in Path("/").glob(f"{pattern.lstrip('/')}/{LIBRARY}")]
+    return found[0] if found else None
+
+
+def false_clock(folder: Path) -> FalseClock | None:
+    """A clock that is right for now, with its file in `folder`; None without libfaketime."""
+    library = find_library()
+    if library is None:
+        return None
+    clock = FalseClock(library, folder / "faketime")
+    clock.set(0)
+    return clock
