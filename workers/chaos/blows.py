@@ -17,7 +17,8 @@ from workers.chaos.disk import Disk
 from workers.chaos.drafts import FakeDrafts
 from workers.chaos.plan import DRAFTER, PROCESSES, Fault, Strike
 
-CUT = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+CUT = """SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+    WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()"""
 CONNECT_S = 5
 COMMAND_S = 60.0
 Undo = Callable[[], None]

@@ -186,10 +186,13 @@ class _Fire:
         """Lay down other settings, and kill the process that is to live by them: its supervisor starts it with them."""
         disk = {DISK: "flagged"} if isinstance(self.target.disk, FlaggedDisk) else {}
         lay_down(self.run, {**disk, **settings})
-        pid = self.target.pid_of(part) if self.target.pid_of else None
-        if pid is not None:
-            with suppress(ProcessLookupError):  # it has just died of something else
+        while (pid := self.target.pid_of(part) if self.target.pid_of else None) is not None:
+            try:
                 os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:  # it has just died of something else; the one that was started meanwhile may know the old ones
+                time.sleep(LOOK_S)
+            else:
+                return
 
     def _await(self, sending: Sending, studies: Sequence[TrialStudy], states: Sequence[JobState]) -> None:
         """Until these studies are sent and have a job, and none is in these states or before them."""

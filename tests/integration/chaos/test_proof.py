@@ -100,7 +100,9 @@ def test_an_export_that_counts_as_delivered_must_be_there(store: PgStore, change
     assert proof.doubles(store, [STUDY], tmp_path) == [f"draft {draft} counts as delivered and is not there"]
     (tmp_path / f"{draft}.md").touch()
     assert proof.doubles(store, [STUDY], tmp_path) == []
-    change("INSERT INTO deliveries (draft_id, study_id, kind, state, attempts, target) SELECT draft_id, study_id, kind, state, 0, 'x' FROM deliveries")
+    change(
+        "INSERT INTO deliveries (draft_id, study_id, kind, state, attempts, target) SELECT draft_id, study_id, kind, state, 0, 'x' FROM deliveries"
+    )
     assert proof.doubles(store, [STUDY], tmp_path) == [f"draft {draft} is to be delivered twice"]
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
+import time_machine
 from celery import Celery
+from celery.beat import ScheduleEntry
 
 from pipeline.errors import ServiceUnavailable
 from pipeline.model import Step
@@ -28,10 +32,21 @@ def test_messages_are_json_late_acknowledged_and_taken_one_at_a_time(app: Celery
     assert conf.broker_transport_options["visibility_timeout"] > conf.task_time_limit > conf.task_soft_time_limit
 
 
-def test_the_sweeper_is_rung_by_beat_and_old_rings_expire(app: Celery) -> None:
+def test_the_sweeper_is_rung_by_beat_and_only_rings_of_yesterday_expire(app: Celery) -> None:
+    """A ring that is dropped after some seconds is never heard on a host whose clock is some seconds ahead."""
     schedule.install(app, sweep_s=10.0)
     entry = app.conf.beat_schedule["sweep"]
-    assert (entry["task"], entry["schedule"], entry["options"]["expires"]) == (Step.MAINTENANCE.value, 10.0, 30.0)
+    assert (entry["task"], entry["schedule"].seconds, entry["options"]["expires"]) == (Step.MAINTENANCE.value, 10.0, 86_400.0)
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_beat_goes_on_ringing_when_somebody_sets_the_clock(app: Celery, hours: int) -> None:
+    schedule.install(app, sweep_s=10.0)
+    entry = ScheduleEntry("sweep", app=app, **app.conf.beat_schedule["sweep"])
+    with time_machine.travel(datetime.now(UTC) + timedelta(hours=hours)):
+        due_in_s = entry.is_due().next
+        assert 0 < due_in_s <= 10.0
+        assert 0 < entry.next().is_due().next <= 10.0
 
 
 @pytest.mark.parametrize("error", [ServiceUnavailable("the database does not answer"), ValueError("a bug")])

@@ -26,7 +26,7 @@ def test_every_fault_strikes_as_often_and_as_long_as_its_shape_says_and_in_time(
     for fault in Fault:
         mine = [one for one in strikes if one.fault is fault]
         assert len(mine) == SHAPES[fault].times
-        assert all(0 <= one.at_s and one.until_s <= SECONDS for one in mine)
+        assert all(one.at_s >= 0 and one.until_s <= SECONDS for one in mine)
         assert all(SHAPES[fault].least_s <= one.for_s <= SHAPES[fault].most_s for one in mine)
         assert all(earlier.until_s < later.at_s for earlier, later in pairwise(mine))
 
