@@ -47,13 +47,13 @@ def draft() -> None:
         logger.warning("draft_refused", reason=reason)
         return
     site, ports, width = wiring.site(), wiring_drafts.drafting(), wiring.site().drafting_width
-    limit = site.batch if width == 1 else 1  # one each, so that the task's deadline is one draft's
+    limit, most = (site.batch, site.batch) if width == 1 else (1, width - 1)  # one each, so that the task's deadline is one draft's
 
     def urgent() -> int:
         return draft_jobs(ports, 1, site.lease(), urgent=True)
 
-    again(Step.DRAFT, side_by_side(width, lambda: draft_jobs(ports, limit, site.lease()), urgent))
-    again(Step.DRAFT, side_by_side(width, lambda: draft_asked(ports, limit, site.lease()), urgent))
+    again(Step.DRAFT, side_by_side(width, lambda: draft_jobs(ports, limit, site.lease()), urgent), most)
+    again(Step.DRAFT, side_by_side(width, lambda: draft_asked(ports, limit, site.lease()), urgent), most)
 
 
 @shared_task(name=Step.DELIVER.value)
@@ -74,7 +74,7 @@ def maintenance() -> None:
     sample_due(wiring.sampling())
 
 
-def again(step: Step, claimed: int) -> None:
-    """A full batch may have left rows behind: ring once more."""
-    if claimed >= wiring.site().batch:
+def again(step: Step, claimed: int, most: int | None = None) -> None:
+    """As many as could be claimed (a batch, or `most`) may have left rows behind: ring once more."""
+    if claimed >= (wiring.site().batch if most is None else most):
         wiring.bell().ring(step)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 FOLDERS = ("/usr/lib/*/faketime", "/usr/local/lib/faketime", "/usr/lib/faketime")
 LIBRARY = "libfaketimeMT.so.1"  # for programs with threads
 ABSENT = "libfaketime is not installed (Debian: apt-get install libfaketime), so the clock does not jump"
+SHARED, SHARES = Path("/dev/shm"), "*faketime_*"  # what each process lays down for its children, and leaves behind when it is killed
 HOUR_S = 3600
 
 
@@ -26,7 +28,7 @@ class FalseClock:
             "FAKETIME_TIMESTAMP_FILE": str(self.file),
             "FAKETIME_CACHE_DURATION": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "FAKETIME_DISABLE_SHM": "1",  # a killed process would leave its share behind
+            "NO_FAKE_STAT": "1",  # times of files are the disk's
         }
 
     def set(self, ahead_s: int) -> None:
@@ -50,3 +52,15 @@ def false_clock(folder: Path) -> FalseClock | None:
     clock = FalseClock(library, folder / "faketime")
     clock.set(0)
     return clock
+
+
+@contextmanager
+def swept(folder: Path = SHARED) -> Iterator[None]:
+    """What killed processes of this block have left in shared memory is gone when it ends."""
+    before = set(folder.glob(SHARES))
+    try:
+        yield
+    finally:
+        for share in set(folder.glob(SHARES)) - before:
+            if not Path("/proc", share.name.rpartition("_")[2]).exists():
+                share.unlink(missing_ok=True)

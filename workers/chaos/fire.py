@@ -19,7 +19,7 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from pipeline.dicom.phantom_ledger import append_ledger
-from pipeline.errors import ServiceUnavailable
+from pipeline.errors import NotAllowed, ServiceUnavailable
 from pipeline.evidence import Patience
 from pipeline.model import JobState
 from pipeline.store.session import PgStore
@@ -27,7 +27,7 @@ from pipeline.store.tables import JobRow, StudyRow
 from workers.chaos import proof
 from workers.chaos.blows import Target, refusals
 from workers.chaos.child import DISK, ENCODER, lay_down
-from workers.chaos.clock import false_clock
+from workers.chaos.clock import false_clock, swept
 from workers.chaos.disk import FlaggedDisk, disk_for
 from workers.chaos.drafts import fake_drafts, served_folder
 from workers.chaos.mark import mark, refuse_unmarked
@@ -110,8 +110,11 @@ def burn(work: Path, seed: int, size: Size) -> TrialReport:
     fuel = gather(work, size)
     data = work / f"seed-{seed}"
     run = data / "fire"
+    if data.exists():
+        raise NotAllowed(f"'{data}' is there already: a fire begins on an empty folder; remove it, or give another --work")
     run.mkdir(parents=True)
     with ExitStack() as lit:
+        lit.enter_context(swept())
         disk = lit.enter_context(disk_for(data / "disk", run, DISK_MB))
         drafts = lit.enter_context(fake_drafts(fuel.model))
         append_ledger(data / "phantoms.ledger", sop_uids(fuel.studies))

@@ -6,12 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, case, exists, func, or_, select
 
 from pipeline.evidence import Patience
 from pipeline.irradiation import DoseReportState
 from pipeline.model import JobState, RequestState, StudyState
 from pipeline.store import proof
+from pipeline.store.deliveries import blocks
 from pipeline.store.session import PgStore
 from pipeline.store.tables import (
     Base,
@@ -20,6 +21,7 @@ from pipeline.store.tables import (
     DoseEventRow,
     DoseReportRow,
     DraftRow,
+    FlagRow,
     InstanceRow,
     JobRow,
     RequestRow,
@@ -35,18 +37,19 @@ PathOf = Callable[[str], Path]
 
 
 def unfinished(store: PgStore, uids: Collection[str]) -> int:
-    """Rows of these studies that still have to move: studies, deliveries, dose reports and requests."""
+    """Rows of these studies that still have to move: studies, deliveries (but for those that a person has to release), dose reports and requests."""
     mine = StudyRow.study_uid.in_(uids)
     job_final = or_(and_(StudyRow.state.in_(ARRIVED), JobRow.state.in_(FINAL)), StudyRow.state.in_(PERSONS))
     current = select(func.count()).select_from(StudyRow).join(JobRow, _of_revision(), isouter=True).where(mine, func.coalesce(~job_final, True))
     waiting = select(func.count()).select_from(DeliveryRow).join(StudyRow, StudyRow.id == DeliveryRow.study_id)
     asked = select(func.count()).select_from(RequestRow).join(StudyRow, StudyRow.id == RequestRow.study_id)
     doses = select(func.count()).select_from(DoseReportRow).join(InstanceRow, InstanceRow.id == DoseReportRow.instance_id)
+    barred = exists().where(FlagRow.draft_id == DeliveryRow.draft_id, blocks())
     with store.begin() as work:
         arrived = work.session.execute(select(func.count()).select_from(StudyRow).where(mine)).scalar_one()
         queries = (
             current,
-            waiting.where(mine, DeliveryRow.state == DeliveryState.WAITING.value),
+            waiting.where(mine, DeliveryRow.state == DeliveryState.WAITING.value, ~barred),
             asked.where(mine, RequestRow.state.in_([RequestState.WAITING.value, RequestState.DRAFTING.value])),
             doses.join(StudyRow, StudyRow.id == InstanceRow.study_id).where(
                 mine, DoseReportRow.state.in_([DoseReportState.WAITING.value, DoseReportState.RECHECK.value])

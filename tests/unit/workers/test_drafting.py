@@ -14,8 +14,10 @@ from pipeline.drafting.ladder import Ladder
 from pipeline.engine.seeded import write_seeded_checkpoint
 from pipeline.errors import NotAllowed
 from pipeline.flow.draft import watermark_for
+from pipeline.model import Step
 from pipeline.settings import settings
-from workers import policy, tasks, wiring_drafts
+from tests.builders import Bell
+from workers import policy, tasks, wiring, wiring_drafts
 
 Configure = Callable[..., None]
 
@@ -111,3 +113,12 @@ def test_a_url_that_is_none_is_refused_when_it_is_read(configure: Configure) -> 
     configure(SGLANG_URL="draft-server:30000")
     with pytest.raises(ValueError, match="url"):
         settings()
+
+
+@pytest.mark.parametrize(("claimed", "rung"), [(3, 1), (2, 0)])
+def test_fewer_drafts_at_once_than_a_batch_ring_again_when_every_thread_found_one(monkeypatch: pytest.MonkeyPatch, claimed: int, rung: int) -> None:
+    """Else the rest would wait for the sweeper."""
+    bell = Bell()
+    monkeypatch.setattr(wiring, "bell", lambda: bell)
+    tasks.again(Step.DRAFT, claimed, 3)
+    assert len(bell.rung) == rung

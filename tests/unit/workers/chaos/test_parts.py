@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from pipeline.dicom.send import Failure, SendResult
 from pipeline.encoder.fake import FakeEncoder
 from pipeline.errors import BadInput, StorageFull
 from pipeline.model import Stored
-from workers.chaos.clock import HOUR_S, FalseClock, false_clock, find_library
+from workers.chaos.clock import HOUR_S, FalseClock, false_clock, find_library, swept
 from workers.chaos.disk import FLAG, FlaggedDisk, FullArchive
 from workers.chaos.plan import Fault
 from workers.chaos.senders import Peer, Sending
@@ -41,12 +42,22 @@ def test_a_process_lives_an_hour_ahead_and_its_monotonic_clock_stays_right(tmp_p
     if clock is None:
         pytest.skip("libfaketime is not installed")
     clock.set(HOUR_S)
-    here, there = (
-        [float(word) for word in subprocess.run([sys.executable, "-c", NOW], env=env, capture_output=True, text=True, check=True).stdout.split()]
-        for env in ({}, dict(clock.settings()))
-    )
+    with swept():
+        here, there = (
+            [float(word) for word in subprocess.run([sys.executable, "-c", NOW], env=env, capture_output=True, text=True, check=True).stdout.split()]
+            for env in ({}, dict(clock.settings()))
+        )
     assert 3500 < there[0] - here[0] < 4000
     assert abs(there[1] - here[1]) < 300
+
+
+def test_what_killed_processes_leave_in_shared_memory_is_swept_and_what_living_ones_hold_is_not(tmp_path: Path) -> None:
+    dead, living, older = (tmp_path / f"faketime_shm_{number}" for number in (2**22 + 1, os.getpid(), 2**22 + 2))
+    older.touch()
+    with swept(tmp_path):
+        dead.touch()
+        living.touch()
+    assert sorted(tmp_path.iterdir()) == sorted([living, older])
 
 
 def test_an_archive_says_that_it_is_full_as_long_as_the_flag_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
