@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import select
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 FOLDERS = ("/usr/lib/*/faketime", "/usr/local/lib/faketime", "/usr/lib/faketime")
+FILE = "FAKETIME_TIMESTAMP_FILE"
 LIBRARY = "libfaketimeMT.so.1"  # for programs with threads
 ABSENT = "libfaketime is not installed (Debian: apt-get install libfaketime), so the clock does not jump"
 SHARED, SHARES = Path("/dev/shm"), "*faketime_*"  # what each process lays down for its children, and leaves behind when it is killed
@@ -25,7 +29,7 @@ class FalseClock:
         """What a process needs in its environment to live by this clock."""
         return {
             "LD_PRELOAD": str(self.library),
-            "FAKETIME_TIMESTAMP_FILE": str(self.file),
+            FILE: str(self.file),
             "FAKETIME_CACHE_DURATION": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "NO_FAKE_STAT": "1",  # times of files are the disk's
@@ -36,6 +40,23 @@ class FalseClock:
         new = self.file.with_suffix(".new")
         new.write_text(f"{ahead_s:+d}\n", encoding="ascii")
         new.replace(self.file)
+
+
+def lives_by_a_false_clock() -> bool:
+    """True in a process that was started with `FalseClock.settings`."""
+    return FILE in os.environ
+
+
+def mend_sleep() -> None:
+    """Give this process a `time.sleep` that works: libfaketime up to 0.9.10 takes the monotonic moment until which Python sleeps for one of its own
+    wall clock, and every sleep ends with EINVAL."""
+    time.sleep = _sleep
+
+
+def _sleep(seconds: float) -> None:
+    if seconds < 0:
+        raise ValueError("sleep length must be non-negative")
+    select.select([], [], [], seconds)
 
 
 def find_library(folders: tuple[str, ...] = FOLDERS) -> Path | None:

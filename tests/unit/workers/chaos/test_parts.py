@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from pipeline.dicom.send import Failure, SendResult
 from pipeline.encoder.fake import FakeEncoder
 from pipeline.errors import BadInput, StorageFull
 from pipeline.model import Stored
+from workers.chaos.child import lay_down
 from workers.chaos.clock import HOUR_S, FalseClock, false_clock, find_library, swept
 from workers.chaos.disk import FLAG, FlaggedDisk, FullArchive
 from workers.chaos.plan import Fault
@@ -22,7 +24,10 @@ from workers.chaos.senders import Peer, Sending
 from workers.chaos.studies import TINY, data_set_of, sop_uid_of, write_studies
 from workers.commands.chaos import commands_of
 
-NOW = "import time; print(time.time(), time.monotonic())"
+NOW = (
+    "import sys, time; from pathlib import Path; from workers.chaos.child import take_up; take_up(Path(sys.argv[1]));"
+    "began = time.monotonic(); time.sleep(0.2); print(time.time(), time.monotonic() - began)"
+)
 
 
 def test_a_clock_is_right_until_it_is_set(tmp_path: Path) -> None:
@@ -37,18 +42,21 @@ def test_where_libfaketime_is_not_installed_there_is_no_clock(tmp_path: Path) ->
     assert find_library((f"{tmp_path}/*",)) is None
 
 
-def test_a_process_lives_an_hour_ahead_and_its_monotonic_clock_stays_right(tmp_path: Path) -> None:
+def test_a_process_lives_an_hour_ahead_and_sleeps_as_long_as_it_should(tmp_path: Path) -> None:
     clock = false_clock(tmp_path)
     if clock is None:
         pytest.skip("libfaketime is not installed")
     clock.set(HOUR_S)
+    lay_down(tmp_path, {})
+
+    def told(env: Mapping[str, str]) -> list[float]:
+        ran = subprocess.run([sys.executable, "-c", NOW, str(tmp_path)], env=os.environ | env, capture_output=True, text=True, check=True)
+        return [float(word) for word in ran.stdout.split()]
+
     with swept():
-        here, there = (
-            [float(word) for word in subprocess.run([sys.executable, "-c", NOW], env=env, capture_output=True, text=True, check=True).stdout.split()]
-            for env in ({}, dict(clock.settings()))
-        )
-    assert 3500 < there[0] - here[0] < 4000
-    assert abs(there[1] - here[1]) < 300
+        here, there = told({}), told(clock.settings())
+    assert 3000 < there[0] - here[0] < 4500
+    assert 0.15 < there[1] < 100
 
 
 def test_what_killed_processes_leave_in_shared_memory_is_swept_and_what_living_ones_hold_is_not(tmp_path: Path) -> None:
