@@ -14,6 +14,8 @@ PRIORITIES = {"all": "全部", "stat": "急诊", "inpatient": "住院", "routine
 TIMES = {"arrival_to_draft_s": "到达→草稿", "draft_to_opened_s": "草稿→打开", "opened_to_signed_s": "打开→签发"}
 KINDS = {"unread": "待读", "prior": "既往", "backlog": "积压"}
 SEVERITIES = {"block": "须处理", "flag": "请核对", "replaced": "已替换"}
+CHARTS = {"jump": "当夜突变", "trend": "持续变化"}
+FIGURES = {"fields": "字段齐全", "terms": "非规范用语", "sides": "侧别相符", "repetition": "重复语句", "length": "报告字数", "acceptance": "草稿接受率"}
 STATES = {"failed": "失败", "unsupported": "不支持"}
 NONE = "—"
 LISTED = 20  # studies that are named; the JSON names all
@@ -27,6 +29,7 @@ def morning_markdown(facts: Mapping[str, Any], zone: ZoneInfo) -> str:
         _not_ready(facts["not_ready"], zone),
         _failed(facts["failed"]),
         _flags(facts["flags"]),
+        _drift(facts["drift"]),
         _times(facts),
         _departments(facts["departments"]),
     ]
@@ -85,6 +88,25 @@ def _flags(flags: Mapping[str, Any]) -> str:
     severities = "，".join(f"{SEVERITIES.get(name, name)} {count}" for name, count in flags["severity"].items())
     rules = "，".join(f"{inline(name)} {count}" for name, count in flags["rule"].items())
     return f"## 标记\n\n{flags['drafts']} 份草稿有标记：{severities}。规则：{rules}"
+
+
+def _drift(sample: Mapping[str, Any] | None) -> str:
+    """Alarms of the nightly sample; that there was none is said as well, and that nobody could tell yet."""
+    if sample is None:
+        return "## 质量抽样\n\n本夜尚未抽样"
+    learning = f"；基线尚缺 {sample['learning']} 份，暂不能判断" if sample["learning"] else ""
+    head = f"## 质量抽样\n\n抽查 {sample['sampled']} / {sample['drafts']} 份草稿{learning}"
+    if not sample["alarms"]:
+        return head if learning else f"{head}；无漂移"
+    return "\n".join([f"{head}；漂移 {len(sample['alarms'])} 项", "", *map(_alarm, sample["alarms"])])
+
+
+def _alarm(alarm: Mapping[str, str]) -> str:
+    figure, chart = FIGURES.get(alarm["figure"], alarm["figure"]), CHARTS.get(alarm["chart"], alarm["chart"])
+    departments = "、".join(DEPARTMENTS.get(name, name) for name in alarm["department"].split(", "))
+    where = f"设备 {inline(alarm['scanner'])}；科室 {inline(departments)}；模型 {inline(alarm['model'])}；规则 {alarm['rules']}"
+    fresh = f"；新出现：{inline(alarm['fresh'])}" if alarm["fresh"] else ""
+    return f"- {figure}（{chart}）：{alarm['value']}，预期 {alarm['expected']}，界限 {alarm['limit']}；{where}{fresh}"
 
 
 def _times(facts: Mapping[str, Any]) -> str:

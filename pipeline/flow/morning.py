@@ -9,8 +9,10 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
 
+from pipeline.flow.sample import told
 from pipeline.model import JobState, Priority
 from pipeline.nightly import Encoding, Night, NightDraft, NightStudy, Pace, Reading
+from pipeline.sampling import Sample
 
 HOUR = timedelta(hours=1)
 READING_MIN = {"before": 12, "with_drafts": 6}  # minutes per report before and with drafts, as the source article gives them
@@ -19,8 +21,8 @@ ENDED = frozenset({JobState.FAILED.value, JobState.UNSUPPORTED.value})
 Span = tuple[datetime, datetime]
 
 
-def morning(night: Night) -> dict[str, Any]:
-    """All figures of one night, as `ctreport night report --json` gives them."""
+def morning(night: Night, sample: Sample | None = None) -> dict[str, Any]:
+    """All figures of one night, as `ctreport night report --json` gives them; `sample`: its quality sample, None while it was not taken."""
     planned = [one for one in night.studies if one.kind is not None]
     return {
         "window": {"opens": _iso(night.window.opens), "closes": _iso(night.window.closes)},
@@ -33,9 +35,18 @@ def morning(night: Night) -> dict[str, Any]:
         "not_ready": [_open(one) for one in night.studies if is_late(one, night)],
         **figures(night.drafts, night.readings),
         "hours": hours(night.drafts, night.encodings),
+        "drift": drifted(sample),
         "reading_minutes_of_the_source_article": READING_MIN,
         "departments": {name: _department(night, name) for name in _departments(night)},
     }
+
+
+def drifted(sample: Sample | None) -> dict[str, Any] | None:
+    """What the quality sample of the night says: how many drafts were measured, how many the baseline lacks, and each alarm in words."""
+    if sample is None:
+        return None
+    counts = {"night": sample.night.isoformat(), "sampled": len(sample.measured), "drafts": sample.drafts, "learning": sample.learning}
+    return counts | {"alarms": [told(alarm) for alarm in sample.alarms]}
 
 
 def counted(studies: Sequence[NightStudy]) -> dict[str, int]:

@@ -69,6 +69,11 @@ def night_of(now: datetime, at: time, zone: ZoneInfo) -> date:
     return local.date() if local.time() >= at else local.date() - timedelta(days=1)
 
 
+def night_with(moment: datetime, at: time, zone: ZoneInfo) -> date:
+    """The night whose drafts were written around a moment."""
+    return night_of(moment, at, zone) + timedelta(days=1)
+
+
 def span(night: date, at: time, zone: ZoneInfo) -> tuple[datetime, datetime]:
     """From when until just before when a night's drafts were written: 23, 24 or 25 hours."""
     return datetime.combine(night - timedelta(days=1), at, zone), datetime.combine(night, at, zone)

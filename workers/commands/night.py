@@ -58,14 +58,16 @@ def report(
     data: Data = None,
     json_to: Json = None,
 ) -> None:
-    """The morning report: planned, ready, partial, failed, flags, times, acceptance, hours, per department. Exit 1 when a reader will wait."""
+    """The morning report: planned, ready, partial, failed, flags, drift, times, acceptance, hours, per department. Exit 1 when a reader will wait."""
     from pipeline.export.morning import morning_markdown
     from pipeline.flow.morning import morning
+    from pipeline.flow.sample import night_with
 
-    off_peak = wiring.off_peak()
+    off_peak, sampling = wiring.off_peak(), wiring.sampling()
     with wiring.store().begin() as work:
         window = _window(off_peak, work.night.now(), night.date() if night else None)
-        facts = morning(work.night.night(window, off_peak.read_from(window)))
+        sample = work.samples.get(night_with(window.opens, sampling.at, sampling.zone))
+        facts = morning(work.night.night(window, off_peak.read_from(window)), sample)
     answer(facts, json_to, morning_markdown(facts, off_peak.zone))
     raise typer.Exit(1 if facts["not_ready"] else 0)
 

@@ -6,8 +6,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 from typer.testing import CliRunner
 
+from pipeline.flow.sample import night_with
+from pipeline.flow.sample import sample as take
 from pipeline.settings import settings
 from pipeline.store.session import PgStore
 from tests.integration.store.rows import drafted, ready_job
@@ -60,6 +63,21 @@ def test_report_tells_the_last_night_as_markdown_and_json(store: PgStore) -> Non
     assert run("night", "report").startswith("# 夜班晨报")
     told = json.loads(run("night", "report", "--json", "-"))
     assert (told["studies"]["ready"], told["not_ready"], told["departments"]["radiology"]["ready"]) == (1, [], 1)
+
+
+def test_report_holds_what_the_sample_of_the_same_night_found(store: PgStore) -> None:
+    drafted(store)
+    assert json.loads(run("night", "report", "--json", "-"))["drift"] is None
+    sampling, off_peak = wiring.sampling(), wiring.off_peak()
+    with store.begin() as work:
+        night = night_with(off_peak.latest(work.night.now()).opens, sampling.at, sampling.zone)
+    assert take(sampling, night) is not None
+    with store.begin() as work:
+        values = f"'{night}', 0, 'sides', 'jump', '{{CT1}}', '{{radiology}}', '{{tiny}}', '{{1}}', 0.5, 0.9, 0.8, 9, 90, '{{}}'"
+        work.session.execute(text(f"INSERT INTO sample_alarms VALUES ({values})"))
+    told = json.loads(run("night", "report", "--json", "-"))
+    assert [(one["figure"], one["scanner"], one["model"]) for one in told["drift"]["alarms"]] == [("sides", "CT1", "tiny")]
+    assert "漂移 1 项" in run("night", "report")
 
 
 def test_report_of_a_night_to_come_is_refused_with_a_sentence() -> None:

@@ -13,6 +13,7 @@ from pipeline.export.morning import morning_markdown
 from pipeline.flow.morning import covered, hours, is_late, morning, spread
 from pipeline.model import Priority
 from pipeline.nightly import Encoding, Kind, Night, NightDraft, NightStudy, Pace, Plan, Reading, Window
+from pipeline.sampling import Alarm, Chart, Sample, Stratum
 
 OPENS = datetime(2026, 11, 30, 14, tzinfo=UTC)
 WINDOW = Window(OPENS, OPENS + timedelta(hours=8))
@@ -62,6 +63,36 @@ def night(**changes: Any) -> Night:
     encodings = (Encoding("compact", OPENS, after(minutes=30)), Encoding("resnet50", OPENS, after(minutes=15)))
     values: dict[str, Any] = {"plan": plan, "studies": studies, "drafts": drafts, "readings": readings, "encodings": encodings}
     return Night(WINDOW, READER, NOW, **(values | changes))
+
+
+def sample(*alarms: Alarm, learning: int = 0) -> Sample:
+    strata = (Stratum("radiology", "CT1", 120, 12),)
+    return Sample(OPENS.date() + timedelta(days=1), OPENS, after(hours=24), 0.1, 0, strata, (), alarms, learning)
+
+
+def alarm(figure: str = "sides", chart: Chart = Chart.JUMP, **changes: Any) -> Alarm:
+    values: dict[str, Any] = {"scanners": ("CT|1",), "departments": ("radiology", "oncology"), "models": ("tiny@abc",), "rules_versions": (7,)}
+    values |= {"value": 0.8, "expected": 0.99, "limit": 0.9, "drafts": 12, "baseline_drafts": 300}
+    return Alarm(OPENS.date(), figure, chart, **(values | changes))
+
+
+def test_drift_of_the_nights_sample_is_in_the_report_with_scanner_department_model_and_rules() -> None:
+    facts = morning(night(), sample(alarm(), alarm("length", Chart.TREND, fresh=("rules 7",))))
+    assert [(one["figure"], one["scanner"], one["rules"]) for one in facts["drift"]["alarms"]] == [("sides", "CT|1", "7"), ("length", "CT|1", "7")]
+    text = morning_markdown(facts, SHANGHAI)
+    assert "抽查 0 / 120 份草稿；漂移 2 项" in text
+    assert "- 侧别相符（当夜突变）：0.8，预期 0.99，界限 0.9；设备 CT\\|1；科室 放射科、肿瘤科；模型 tiny@abc；规则 7\n" in text
+    assert "- 报告字数（持续变化）" in text
+    assert "；新出现：rules 7" in text
+
+
+@pytest.mark.parametrize(
+    ("taken", "said"), [(None, "本夜尚未抽样"), (sample(), "无漂移"), (sample(learning=30), "基线尚缺 30 份，暂不能判断")]
+)
+def test_that_nothing_drifts_is_told_apart_from_that_nobody_could_tell(taken: Sample | None, said: str) -> None:
+    text = morning_markdown(morning(night(), taken), SHANGHAI)
+    assert [word in text for word in ("本夜尚未抽样", "无漂移", "暂不能判断")].count(True) == 1
+    assert said in text
 
 
 def test_it_counts_planned_ready_partial_failed_and_open() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.flow.sample import night_of, span
+from pipeline.flow.sample import night_of, night_with, span
 
 SHANGHAI, BERLIN = ZoneInfo("Asia/Shanghai"), ZoneInfo("Europe/Berlin")
 SIX = time(6)
@@ -45,3 +45,10 @@ def test_the_newest_night_that_is_over_ends_before_now_and_the_next_one_does_not
 @given(st.dates(date(2020, 1, 1), date(2030, 1, 1)), st.times())
 def test_nights_follow_each_other_without_a_gap(night: date, at: time) -> None:
     assert span(night, at, BERLIN)[1] == span(night + timedelta(days=1), at, BERLIN)[0]
+
+
+@given(st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)), st.times())
+def test_what_is_written_at_a_moment_belongs_to_the_night_around_it(moment: datetime, at: time) -> None:
+    now = moment.replace(tzinfo=UTC)
+    since, until = span(night_with(now, at, SHANGHAI), at, SHANGHAI)
+    assert since <= now < until
