@@ -41,6 +41,7 @@ NIGHT = Gauge(
     "ctreport_night", "studies of the plan that is on: planned, beyond its window by the estimate", ["what"], multiprocess_mode="mostrecent"
 )
 RENEWED = Counter("ctreport_renewed", "open drafts looked at again under newer rules, by outcome", ["outcome"])
+FORGOTTEN = Counter("ctreport_forgotten", "old rows about how work went that were removed", ["table"])
 RECLAIMED = Counter("ctreport_reclaimed", "expired leases handed back")
 
 

@@ -13,6 +13,7 @@ from pipeline.flow.draft import draft as draft_jobs
 from pipeline.flow.encode import encode as encode_jobs
 from pipeline.flow.night import night as plan_night
 from pipeline.flow.renew import recheck
+from pipeline.flow.retain import retain
 from pipeline.flow.sample import sample_due
 from pipeline.flow.sweep import sweep
 from pipeline.model import Step
@@ -65,13 +66,14 @@ def deliver() -> None:
 
 @shared_task(name=Step.MAINTENANCE.value)
 def maintenance() -> None:
-    """Hand back what is lost and ring for what waits, keep the night's plan, look again at drafts that older rules have checked, and sample the
-    nights that are over."""
+    """Hand back what is lost and ring for what waits, keep the night's plan, look again at drafts that older rules have checked, sample the
+    nights that are over, and forget what is old."""
     sweep(wiring.sweeping())
     plan_night(wiring.night_shift())
     if recheck(wiring.renewing(), RECHECKS) == RECHECKS:
         wiring.bell().ring(Step.MAINTENANCE)
     sample_due(wiring.sampling())
+    retain(wiring.retaining())
 
 
 def again(step: Step, claimed: int, most: int | None = None) -> None:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from pipeline.flow.encode import Encoding
     from pipeline.flow.night import Shift
     from pipeline.flow.renew import Renewing
+    from pipeline.flow.retain import Retaining
+    from pipeline.flow.retain import Retaining
     from pipeline.flow.sample import Sampling
     from pipeline.flow.sweep import Sweeping
     from pipeline.nightly import OffPeak
@@ -284,6 +286,13 @@ def sampling() -> Sampling:
 
     room = settings().sample
     return Sampling(store(), site().clock, room.share, room.seed, time.fromisoformat(room.at), ZoneInfo(settings().night.time_zone))
+
+
+def retaining() -> Retaining:
+    """What removing old rows works with."""
+    from pipeline.flow.retain import Retaining
+
+    return Retaining(store(), settings().store.keep_days or None)
 
 
 def migrate(database_url: str, reader_password: str | None = None) -> None:

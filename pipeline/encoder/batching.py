@@ -63,6 +63,11 @@ class Batcher:
         self._rungs = tuple(rungs)
         self.rung = self._rungs[0]
 
+    @property
+    def left(self) -> tuple[Rung, ...]:
+        """The present rung and those below it."""
+        return self._rungs[self._rungs.index(self.rung) :]
+
     def run(self, studies: Sequence[Tensor], forward: Forward) -> list[Tensor]:
         """Each study's pictures (n, 3, S, S) → its outputs (n, …), in order. Raises torch.OutOfMemoryError where even the last rung fails."""
         while studies and self.rung.way in SHARED:

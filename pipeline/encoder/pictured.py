@@ -17,6 +17,7 @@ from pipeline import log
 from pipeline.encoder.batching import Batcher, Way, ladder, pictures_within
 from pipeline.encoder.device import Placement
 from pipeline.encoder.published import Kind, Normalisation, Published, digest
+from pipeline.encoder.room import CudaMemory, FreeMemory, studies_within
 from pipeline.encoder.structured import Structured
 from pipeline.encoder.views import ROI_CONTEXT, ROI_MIN_MM, WINDOWS, Channels, View, region_views, view_pictures, whole_slices
 from pipeline.errors import Transient
@@ -46,7 +47,7 @@ class PicturedEncoder(ABC):
     default: ClassVar[Normalisation]  # as published, where the folder says nothing
     picture_mb: ClassVar[float]  # GPU memory that one more picture takes, float32
 
-    def __init__(self, published: Published, placement: Placement, batch_mb: int, look: Look) -> None:
+    def __init__(self, published: Published, placement: Placement, batch_mb: int, look: Look, memory: FreeMemory | None = None) -> None:
         self._placement = placement
         self._look = look
         self._normalisation = published.normalisation
@@ -56,7 +57,7 @@ class PicturedEncoder(ABC):
         self._network: torch.nn.Module = self._cut(published.network).to(placement.device, placement.torch_dtype)
         self._spare: torch.nn.Module | None = None
         self._batcher = Batcher(ladder(pictures_within(batch_mb, self.picture_mb), placement.accelerator))
-        self.batch = BATCH if placement.accelerator else 1
+        self._memory = memory or (CudaMemory() if placement.accelerator else None)
         self.phantom_only = published.phantom_only
         self.card = {**published.card, "structured": "trained" if self._tokens.trained else "untrained"}
         self.version = _short(published.digest, digest(self._tokens.state_dict()))
@@ -65,6 +66,17 @@ class PicturedEncoder(ABC):
         logger.info(
             "encoder_loaded", encoder=self.name, weights=published.where, version=self.version, dim=self.dim, structured=self.card["structured"]
         )
+
+    @property
+    def batch(self) -> int:
+        """Studies that may go together now; none while the GPU has no memory for a pass."""
+        if self._memory is None:
+            return 1
+        free_mb = self._memory.free_mb()
+        fits = studies_within(free_mb, self._batcher.left, self.picture_mb, BATCH)
+        if not fits:
+            logger.warning("encoder_waits_for_memory", free_mb=round(free_mb), next_step="free the GPU, or lower CTREPORT_ENCODER_BATCH_MB")
+        return fits
 
     def encode_prepared(self, studies: Sequence[Prepared]) -> list[Features]:
         """Features of each study, in order; their pictures share the network's passes. Raises Transient where no memory is left."""

@@ -23,7 +23,10 @@ class Network(Protocol):
     preprocessing: str  # changes with everything that the network does to a prepared volume first
     dim: int
     phantom_only: bool
-    batch: int  # studies that gain from going together
+
+    @property
+    def batch(self) -> int:
+        """Studies that gain from going together and that the device has memory for now; 0: it must be waited for."""
 
     def encode_prepared(self, studies: Sequence[Prepared]) -> list[Features]:
         """One answer per study, in order. The same study gives the same bytes in any company."""
@@ -35,9 +38,13 @@ class SeriesEncoder:
     def __init__(self, network: Network, how: Preparing) -> None:
         self._network = network
         self._how = how
-        self.batch = network.batch
         # with the card's word: features that were made while it said `live` are not used again once it says phantom-only
         self._preprocessing = hashlib.sha256(f"{network.preprocessing} {how.digest} {network.phantom_only}".encode()).hexdigest()[:16]
+
+    @property
+    def batch(self) -> int:
+        """As the network has it now."""
+        return self._network.batch
 
     @property
     def identity(self) -> str:

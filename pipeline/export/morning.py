@@ -15,7 +15,14 @@ TIMES = {"arrival_to_draft_s": "到达→草稿", "draft_to_opened_s": "草稿�
 KINDS = {"unread": "待读", "prior": "既往", "backlog": "积压"}
 SEVERITIES = {"block": "须处理", "flag": "请核对", "replaced": "已替换"}
 CHARTS = {"jump": "当夜突变", "trend": "持续变化"}
-FIGURES = {"fields": "字段齐全", "terms": "非规范用语", "sides": "侧别相符", "repetition": "重复语句", "length": "报告字数", "acceptance": "草稿接受率"}
+FIGURES = {
+    "fields": "字段齐全",
+    "terms": "非规范用语",
+    "sides": "侧别相符",
+    "repetition": "重复语句",
+    "length": "报告字数",
+    "acceptance": "草稿接受率",
+}
 STATES = {"failed": "失败", "unsupported": "不支持"}
 NONE = "—"
 LISTED = 20  # studies that are named; the JSON names all

@@ -70,11 +70,11 @@ def run_claimed(working: Working, limit: int, perform: Callable[[Job], None]) ->
 
 
 def run_together(working: Working, limit: int, size: int, compute: Callable[[Sequence[Job]], Sequence[Ending]]) -> int:
-    """Claim up to `limit` jobs, up to `size` at once, and compute what becomes of them; returns how many.
+    """Claim up to `limit` jobs, up to `size` at once (0: none now), and compute what becomes of them; returns how many.
 
     `compute` answers with one ending per job, which commits that job's result or raises why there is none; what it raises itself is every job's end.
     """
-    done = 0
+    done, limit = 0, limit if size else 0
 
     def claim(work: Work, pick: Pick) -> Sequence[Job]:
         return work.studies.claim_together(working.step, min(size, limit - done), working.lease, pick, working.claims.slots)

@@ -63,7 +63,8 @@ class Reading:
 
 
 def encode(ports: Encoding, limit: int, lease: Lease) -> int:
-    """Encode up to `limit` ready jobs, as many at once as the encoder takes; returns how many were claimed. The same files give the same bytes."""
+    """Encode up to `limit` ready jobs, as many at once as the encoder takes; returns how many were claimed. The same files give the same bytes.
+    While the encoder takes none, jobs stay ready: waiting costs no attempt, and the sweeper rings again."""
 
     def compute(jobs: Sequence[Job]) -> Sequence[Ending]:
         return _encode_together(ports, jobs, lease)

@@ -32,7 +32,7 @@ class Encoder(Protocol):
 
     @property
     def batch(self) -> int:
-        """Studies that it takes at once; at least 1."""
+        """Studies that it takes at once; 0 while its device has no memory for one: then nothing is claimed."""
 
     def encode(self, paths: Sequence[Path]) -> Features:
         """Read one series and encode it. Raises Unsupported (no volume, no lungs) or BadInput."""

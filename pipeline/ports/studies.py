@@ -151,3 +151,7 @@ class Studies(Protocol):
 
     def hand_back(self, owner: str) -> int:
         """Free every row that this owner holds, due at once and without counting the claim; returns how many."""
+
+    def forget(self, days: float, limit: int) -> Mapping[str, int]:
+        """Remove what only tells how work went (closed associations, ended MPPS, commitments, nights, samples) and is older, up to `limit` rows of
+        each table; how many of each."""

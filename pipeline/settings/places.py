@@ -31,6 +31,12 @@ class StoreSettings(Room):
     pool_size: int = Field(5, ge=1, description="connections kept open per process")
     connect_timeout_s: int = Field(5, ge=1, description="seconds until a silent database counts as down")
     statement_timeout_ms: int = Field(30_000, ge=100, description="milliseconds until a statement is cancelled")
+    keep_days: float = Field(
+        400.0,
+        ge=0,
+        description="days that rows about how work went are kept (associations, MPPS, commitments, nights, samples); the record is never removed; "
+        "0: for ever",
+    )
 
 
 class BrokerSettings(Room):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import ColumnElement, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from pipeline.errors import BadInput, LeaseLost, NotAllowed
 from pipeline.model import Lease, Severity
 from pipeline.ports import Delivery
-from pipeline.store.repository import Repository, fixed, in_seconds, plain
+from pipeline.store.repository import Repository, fixed, in_seconds, looked_up, plain
 from pipeline.store.tables import DeliveryRow, DeliveryState, DraftRow, FlagRow, JobRow
 
 WITHDRAWAL = "withdrawal"
@@ -21,7 +21,8 @@ FREE = {"lease_owner": None, "lease_until": None}
 def is_due() -> ColumnElement[bool]:
     """Waiting, due, nobody delivers it now, and nothing in the draft blocks it. The notice of a withdrawal is never barred."""
     free = or_(DeliveryRow.lease_until.is_(None), DeliveryRow.lease_until < func.now())
-    open_ = or_(DeliveryRow.kind == WITHDRAWAL, ~exists().where(FlagRow.draft_id == DeliveryRow.draft_id, blocks()))
+    blocked = looked_up(select(FlagRow.position).where(FlagRow.draft_id == DeliveryRow.draft_id, blocks()).correlate(DeliveryRow))
+    open_ = or_(DeliveryRow.kind == WITHDRAWAL, ~blocked)
     return (DeliveryRow.state == fixed(DeliveryState.WAITING)) & (DeliveryRow.due_at <= func.now()) & free & open_
 
 

@@ -8,14 +8,14 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Row, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from pipeline.evidence import Evidence, Patience, StepEvidence, Verdict
 from pipeline.modalities import StepStatus
 from pipeline.model import Lease, Study, StudyState
 from pipeline.store.rejecting import is_rejected
-from pipeline.store.repository import Repository, any_of, fixed, in_seconds, plain
+from pipeline.store.repository import Repository, any_of, fixed, in_seconds, looked_up, plain
 from pipeline.store.tables import AssociationRow, InstanceRow, PerformedStepRow, PerformedStepStudyRow, StudyAssociationRow, StudyRow
 
 FREE = {"lease_owner": None, "lease_until": None}
@@ -42,21 +42,21 @@ def is_settled(patience: Patience, late_s: float) -> ColumnElement[bool]:
 
 def has_open_association() -> ColumnElement[bool]:
     """An association that brought images of the study is still open."""
-    return (
-        exists()
-        .where(StudyAssociationRow.study_id == StudyRow.id)
-        .where(AssociationRow.id == StudyAssociationRow.association_id)
-        .where(AssociationRow.closed_at.is_(None))
+    return looked_up(
+        select(AssociationRow.id)
+        .join(StudyAssociationRow, StudyAssociationRow.association_id == AssociationRow.id)
+        .where(StudyAssociationRow.study_id == StudyRow.id, AssociationRow.closed_at.is_(None))
+        .correlate(StudyRow)
     )
 
 
 def has_completed_step() -> ColumnElement[bool]:
     """An MPPS of the study is completed."""
-    return (
-        exists()
-        .where(PerformedStepStudyRow.study_uid == StudyRow.study_uid)
-        .where(PerformedStepRow.id == PerformedStepStudyRow.step_id)
-        .where(PerformedStepRow.status == fixed(StepStatus.COMPLETED))
+    return looked_up(
+        select(PerformedStepRow.id)
+        .join(PerformedStepStudyRow, PerformedStepStudyRow.step_id == PerformedStepRow.id)
+        .where(PerformedStepStudyRow.study_uid == StudyRow.study_uid, PerformedStepRow.status == fixed(StepStatus.COMPLETED))
+        .correlate(StudyRow)
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import ColumnElement, Text, any_, func, literal, literal_column
+from sqlalchemy import ColumnElement, Select, Text, any_, func, literal, literal_column
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
@@ -27,6 +28,12 @@ def in_seconds(seconds: float) -> ColumnElement[datetime]:
 def fixed(state: StrEnum) -> ColumnElement[str]:
     """A state written into the statement itself: a prepared statement's generic plan can then use the partial indexes on states."""
     return literal_column(f"'{state.value}'", Text)
+
+
+def looked_up(rows: Select[Any]) -> ColumnElement[bool]:
+    """True where a correlated query finds a row, by that query's index for each row on its own. Of EXISTS in a column or beside OR, PostgreSQL
+    may make a hash table of every row of the other table, which grows with the years."""
+    return rows.limit(1).scalar_subquery().is_not(None)
 
 
 def any_of(texts: Iterable[str]) -> ColumnElement[bool]:

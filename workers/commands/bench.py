@@ -19,6 +19,7 @@ from workers import wiring
 from workers.commands.answer import Json, answer
 from workers.commands.bench_decode import decode
 from workers.commands.bench_draft import draft
+from workers.commands.bench_flow import flow
 from workers.commands.bench_learned import denoise, sides
 from workers.commands.bench_place import commit, machine, memory_bytes
 from workers.commands.bench_rules import rules
@@ -45,6 +46,7 @@ app.command()(volume)
 app.command()(rules)
 app.command()(decode)
 app.command()(draft)
+app.command()(flow)
 app.command()(denoise)
 app.command()(sides)
 

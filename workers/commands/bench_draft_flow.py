@@ -46,7 +46,7 @@ def measure(studies: int, work: Path, told: Callable[[float, str], None]) -> lis
     """The same phantoms with MTP and without, each on a stack of its own: one row per way. Raises ServiceUnavailable."""
     taken: list[Passed] = []
     for place, (way, changed) in enumerate(_ways().items()):
-        with _stack(changed, work) as (folder, info):
+        with fresh_stack(changed, work) as (folder, info):
             for number in range(studies):
                 told((place + number / studies) / len(_ways()), f"end to end, {way}, study {number + 1} of {studies}")
                 taken.append(_study(way, folder, info, SEED + number))
@@ -127,7 +127,7 @@ def _study_uid(folder: Path) -> str:
 
 
 @contextlib.contextmanager
-def _stack(changed: Mapping[str, str], work: Path) -> Iterator[tuple[Path, StackInfo]]:
+def fresh_stack(changed: Mapping[str, str], work: Path) -> Iterator[tuple[Path, StackInfo]]:
     """`ctreport up` on a fresh folder in mode demo, gone afterwards."""
     kept = dict(os.environ)
     with tempfile.TemporaryDirectory(prefix="ctreport-bench-", dir=work) as name:

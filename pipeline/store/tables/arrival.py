@@ -111,6 +111,7 @@ class AssociationRow(Base):
     __table_args__ = (
         CheckConstraint("(closed_at IS NULL) = (how IS NULL)", name="closed"),
         Index("ix_associations_open", "listener", postgresql_where=text("closed_at IS NULL")),
+        Index("ix_associations_closed_at", "closed_at", postgresql_where=text("closed_at IS NOT NULL")),
     )
     id: Mapped[Id]
     listener: Mapped[str]
@@ -125,6 +126,7 @@ class StudyAssociationRow(Base):
     """Which association brought images of which study: the open ones keep a study from being complete."""
 
     __tablename__ = "study_associations"
+    __table_args__ = (Index("ix_study_associations_association_id", "association_id"),)
     study_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("studies.id"), primary_key=True)
     association_id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
     with_images: Mapped[bool] = mapped_column(server_default=false())  # not only reports; also images that were there already

@@ -51,6 +51,7 @@ class ExpectedReadingRow(Base):
     __table_args__ = (
         UniqueConstraint("patient_id", "accession", "reads_at"),
         CheckConstraint("patient_id <> '' OR accession <> ''", name="named"),
+        Index("ix_expected_readings_reads_at", "reads_at"),
         Index("ix_expected_readings_accession", "accession", "reads_at", postgresql_where=text("accession <> ''")),
     )
     id: Mapped[Id]

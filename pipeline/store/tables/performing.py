@@ -29,7 +29,11 @@ class PerformedStepRow(Base):
     ended_at are the modality's word, created_at and updated_at are ours."""
 
     __tablename__ = "performed_steps"
-    __table_args__ = (UniqueConstraint("sop_uid"), CheckConstraint(f"status IN ({STATUSES})", name="status"))
+    __table_args__ = (
+        UniqueConstraint("sop_uid"),
+        CheckConstraint(f"status IN ({STATUSES})", name="status"),
+        Index("ix_performed_steps_updated_at", "updated_at"),
+    )
     id: Mapped[Id]
     sop_uid: Mapped[str]
     status: Mapped[str]
@@ -62,6 +66,7 @@ class CommitmentRow(Base):
         lease_whole(),
         CheckConstraint("(state = 'reported') = (reported_at IS NOT NULL)", name="reported"),
         CheckConstraint("attempts >= 0", name="counts"),
+        Index("ix_commitments_created_at", "created_at"),
         Index("ix_commitments_due", "due_at", postgresql_where=text("state = 'waiting'")),
     )
     id: Mapped[Id]

@@ -27,6 +27,7 @@ class JobRow(Base):
         CheckConstraint("state IN ('encoding', 'drafting') OR lease_owner IS NULL", name="lease_state"),
         Index("ix_jobs_claim", "state", "rank_at", "due_at", postgresql_where=text(f"priority > 0 AND {LIVE}")),
         Index("ix_jobs_claim_urgent", "state", "rank_at", "due_at", postgresql_where=text(f"priority = 0 AND {LIVE}")),
+        Index("ix_jobs_live", "state", postgresql_where=text(LIVE)),
         Index("ix_jobs_failed", "ended_at", postgresql_where=text("state = 'failed'")),
         Index("ix_jobs_lease_until", "lease_until", postgresql_where=text("lease_until IS NOT NULL")),
     )

@@ -99,6 +99,16 @@ def test_studies_are_encoded_together_up_to_the_batch_and_the_limit(store: PgSto
     assert step.bell.rung == [Step.DRAFT]  # type: ignore[attr-defined]  # the fake bell remembers
 
 
+def test_while_the_encoder_has_no_memory_nothing_is_claimed_and_no_try_is_lost(store: PgStore, archive: FileArchive) -> None:
+    ready(store, *STUDIES)
+    encoder = CountingEncoder(batch=0)
+    assert encode(ports(store, archive, encoder), 4, ME) == 0
+    assert (encoder.calls, jobs(store)) == ([], [("ready", 0, None)] * len(STUDIES))
+    encoder.batch = 4  # whoever filled the GPU has left
+    assert encode(ports(store, archive, encoder), 4, ME) == 4
+    assert {state for state, _, _ in jobs(store)} == {"encoded"}
+
+
 def test_a_bad_study_ends_alone_and_the_others_are_encoded(store: PgStore, archive: FileArchive) -> None:
     ready(store, *STUDIES[:3])
     with store.begin() as work:

@@ -11,11 +11,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from pipeline.drafting.fake_server import FakeServer, Script, Trouble, shortest
+from pipeline.drafting.fake_answers import Answers, normal_chest
+from pipeline.drafting.fake_server import FakeServer, Script, Trouble
 from pipeline.drafting.ladder import Ladder
 from pipeline.drafting.parse import parse
-from pipeline.drafting.reference import make, probes
-from pipeline.drafting.schema import dumps
 from pipeline.drafting.sections import SectionDrafter
 from pipeline.drafting.served_model import ServedModel
 from pipeline.drafting.serving import Serving, rungs_of
@@ -44,16 +43,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> ServedModel:
 
 
 @pytest.fixture(scope="module")
-def answers(model: ServedModel) -> Callable[[Mapping[str, Any], Sequence[int]], str | Sequence[int]]:
+def answers(model: ServedModel) -> Answers:
     """What the self-check wants, and a normal chest for all else."""
-    asked = [model.question(one.prompt, one.features, one.schema, one.max_tokens).ids for one in probes(DIM)]
-    known = dict(zip(asked, make(model.folder).ids, strict=True))
-
-    def answer(schema: Mapping[str, Any], ids: Sequence[int]) -> str | Sequence[int]:
-        said = shortest(schema)
-        return known.get(tuple(ids)) or dumps(said | {name: "胸部CT平扫未见明显异常。" for name, value in said.items() if value == "。"})
-
-    return answer
+    return normal_chest(model)
 
 
 @pytest.fixture

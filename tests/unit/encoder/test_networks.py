@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,19 @@ NAMES = tuple(ENCODERS)
 LOOK = Look(rois=2)
 
 
-def encoder(folder: Path, name: str, look: Look = LOOK) -> PicturedEncoder:
+@dataclass
+class Left:
+    """A GPU with so much memory left."""
+
+    mb: float
+
+    def free_mb(self) -> float:
+        return self.mb
+
+
+def encoder(folder: Path, name: str, look: Look = LOOK, memory: Left | None = None) -> PicturedEncoder:
     kind = ENCODERS[name]
-    return kind(load(str(folder), kind.kind, kind.default), ON_CPU, 1024, look)
+    return kind(load(str(folder), kind.kind, kind.default), ON_CPU, 1024, look, memory)
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +219,7 @@ def test_a_gpu_without_memory_leaves_a_study_to_the_processor(narrow: dict[str, 
     folder = narrow["resnet50"][0]
     [plain] = encoder(folder, "resnet50").encode_prepared([prepared()])
     monkeypatch.setattr(Placement, "accelerator", property(lambda self: True))
-    pretended = encoder(folder, "resnet50")
+    pretended = encoder(folder, "resnet50", memory=Left(80_000))
     real = PicturedEncoder._forward
 
     def full(self: PicturedEncoder, pixels: Tensor, way: Way) -> Tensor:
@@ -220,7 +230,19 @@ def test_a_gpu_without_memory_leaves_a_study_to_the_processor(narrow: dict[str, 
     monkeypatch.setattr(PicturedEncoder, "_forward", full)
     [features] = pretended.encode_prepared([prepared()])
     assert features.array.tobytes() == plain.array.tobytes()
-    assert (encoder(folder, "resnet50").batch, pretended.batch) == (4, 4)
+    assert pretended.batch == 4
+
+
+def test_a_gpu_that_others_fill_takes_one_study_or_none_until_they_leave(
+    narrow: dict[str, tuple[Path, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Placement, "accelerator", property(lambda self: True))
+    left = Left(80_000)
+    made = encoder(narrow["resnet50"][0], "resnet50", memory=left)
+    seen = []
+    for left.mb in (80_000, 500, 10, 80_000):
+        seen.append(made.batch)
+    assert seen == [4, 1, 0, 4]
 
 
 def test_no_memory_even_on_the_processor_is_worth_another_try(narrow: dict[str, tuple[Path, Any]], monkeypatch: pytest.MonkeyPatch) -> None:

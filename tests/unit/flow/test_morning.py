@@ -86,9 +86,7 @@ def test_drift_of_the_nights_sample_is_in_the_report_with_scanner_department_mod
     assert "；新出现：rules 7" in text
 
 
-@pytest.mark.parametrize(
-    ("taken", "said"), [(None, "本夜尚未抽样"), (sample(), "无漂移"), (sample(learning=30), "基线尚缺 30 份，暂不能判断")]
-)
+@pytest.mark.parametrize(("taken", "said"), [(None, "本夜尚未抽样"), (sample(), "无漂移"), (sample(learning=30), "基线尚缺 30 份，暂不能判断")])
 def test_that_nothing_drifts_is_told_apart_from_that_nobody_could_tell(taken: Sample | None, said: str) -> None:
     text = morning_markdown(morning(night(), taken), SHANGHAI)
     assert [word in text for word in ("本夜尚未抽样", "无漂移", "暂不能判断")].count(True) == 1
