@@ -12,11 +12,11 @@ LARGEST = 12  # tables that are told of
 SIZES = """SELECT c.relname, c.reltuples::bigint, pg_table_size(c.oid), pg_indexes_size(c.oid),
  (SELECT max(i.relpages) FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid WHERE x.indrelid = c.oid)
  FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND c.reltuples > 0
- ORDER BY pg_total_relation_size(c.oid) DESC LIMIT %s"""
+ ORDER BY c.relname <> 'instances', pg_total_relation_size(c.oid) DESC LIMIT %s"""
 
 
 def sizes(url: str) -> list[dict[str, Any]]:
-    """A row per table, the largest first: rows, bytes a row with its indexes, levels of its largest index; for images also at 500 million."""
+    """A row per table, images first, then the largest: rows, bytes a row with its indexes, levels of its largest index; for images also at 500 million."""
     with psycopg.connect(url) as connection:
         return [_row(*found) for found in connection.execute(SIZES, (LARGEST,)).fetchall()]
 

@@ -44,7 +44,12 @@ class EncoderSettings(Room):
     )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where resnet50, vit and medsam run; auto takes a GPU where there is one")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field("auto", description="number format on the GPU; the processor takes float32")
-    batch_mb: int = Field(8192, ge=64, description="MiB of GPU memory that one pass of pictures, of several studies, may take")
+    batch_mb: int = Field(
+        8192,
+        ge=64,
+        description="MiB of GPU memory that one pass of pictures, of several studies, may take; "
+        "studies wait while the GPU has less than a quarter of it left",
+    )
     views: Literal["slices", "regions"] = Field("slices", description="what resnet50 and vit look at: key slices, or crops around candidate regions")
     channels: Literal["windows", "neighbours"] = Field(
         "windows", description="the three colours of a picture: 肺窗, 纵隔窗 and 骨窗 of one slice, or 肺窗 of a slice between its neighbours"
