@@ -16,7 +16,7 @@ SIZES = """SELECT c.relname, c.reltuples::bigint, pg_table_size(c.oid), pg_index
 
 
 def sizes(url: str) -> list[dict[str, Any]]:
-    """A row per table, images first, then the largest: rows, bytes a row with its indexes, levels of its largest index; for images also at 500 million."""
+    """A row per table, images first, then the largest: rows, bytes each with indexes, levels of the largest index; of images also at 500 million."""
     with psycopg.connect(url) as connection:
         return [_row(*found) for found in connection.execute(SIZES, (LARGEST,)).fetchall()]
 

@@ -1,5 +1,5 @@
-"""Many studies one after the other through a whole stack, encoder and drafter being fakes: no process grows, connections are bounded, and what a study
-costs is counted. A tenth runs by default, 1,000 with `-m long`."""
+"""Many studies one after the other through a whole stack, encoder and drafter being fakes: no process grows, and
+connections are bounded. A tenth runs by default, 1,000 with `-m long`."""
 
 from __future__ import annotations
 

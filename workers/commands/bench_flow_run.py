@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,16 +20,15 @@ from pipeline.flow.encode import digest_of
 from pipeline.settings import settings
 from workers import wiring
 from workers.commands.bench_draft_flow import SEED, fresh_stack
-from workers.local import StackInfo
+from workers.local import StackInfo, read_stack
 
 if TYPE_CHECKING:
     from pipeline.model import Features
 
 LOOK_S, STUDY_S = 0.1, 300.0  # how often is looked, and how long a study may take
-SAMPLES = 40  # of memory in a run
+SAMPLES = 4  # of memory in a block
 ENDED = "SELECT count(*) FILTER (WHERE state = 'drafted'), count(*) FROM jobs WHERE state IN ('drafted', 'failed', 'unsupported')"
 ENCODED = "SELECT count(*) FROM audit WHERE action = 'encode' AND detail->>'reused' = 'no'"
-BUSY = 0.5  # of a core
 UNSET = ("SGLANG_TEXT_URL", "SGLANG_PLAIN_URL", "SGLANG_API_KEY", "VLLM_URL", "DRAFT_WEIGHTS", "SERVED_MODEL")
 NO_SERVERS = {f"CTREPORT_{name}": "" for name in UNSET}
 Told = Callable[[float, str], None]
@@ -41,20 +40,28 @@ class Running:
 
     folder: Path
     info: StackInfo
-    idle_per_s: Mapping[str, float]
     template: Features | None  # that every study gets, so that no encoder works; None: the encoder works
+    idle_per_s: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def parts(self) -> dict[str, int]:
         """Process ids. Raises ServiceUnavailable where one was started again: its CPU time would be lost."""
-        again = [part.name for part in self.info.parts if part.restarts or part.pid is None]
+        now = read_stack(self.folder) or self.info
+        again = [part.name for part in now.parts if part.restarts or part.pid is None]
         if again:
             raise ServiceUnavailable(f"{', '.join(again)} ended while it was measured; see {self.folder / 'logs'}")
-        return {part.name: part.pid for part in self.info.parts if part.pid is not None}
+        return {part.name: part.pid for part in now.parts if part.pid is not None}
 
     def used(self) -> dict[str, float]:
         """CPU seconds so far."""
         return cpu_of(self.info.pid, self.parts)
+
+    def warmed(self, images: int, idle_s: float) -> Running:
+        """After one study, so that every model is loaded and every connection made; and with what the stack takes while nothing arrives."""
+        self.block([self.study(images, 0)])
+        before = self.used()
+        time.sleep(idle_s)
+        return replace(self, idle_per_s={name: seconds / idle_s for name, seconds in between(before, self.used()).items()})
 
     def sample(self, studies: int) -> Sample:
         """Memory and connections now."""
@@ -71,7 +78,7 @@ class Running:
     def block(self, studies: Sequence[Study], sampled: list[Sample] | None = None, before: int = 0) -> Block:
         """Send them one after the other and wait for their reports. `sampled` gets moments of the run; `before`: studies that went before it."""
         encoded, started, begun = _encoded(), self.used(), time.monotonic()
-        every = max(1, len(studies) // SAMPLES)
+        every = -(-len(studies) // SAMPLES)
         for number, one in enumerate(studies, 1):
             self._send(one)
             if sampled is not None and number % every == 0:
@@ -104,7 +111,7 @@ class Running:
 
 
 @contextlib.contextmanager
-def overhead_stack(work: Path, idle_s: float) -> Iterator[Running]:
+def overhead_stack(work: Path) -> Iterator[Running]:
     """A stack whose drafts are written by a fast fake server in this process, and whose studies have their features before they come."""
     from pipeline.drafting.fake_answers import normal_chest
     from pipeline.drafting.fake_server import FakeServer, Script
@@ -114,21 +121,20 @@ def overhead_stack(work: Path, idle_s: float) -> Iterator[Running]:
     model = ServedModel.read(PACKAGED)
     server = FakeServer(model, Script(answers=normal_chest(model)))
     with server, fresh_stack({**NO_SERVERS, "CTREPORT_SGLANG_URL": server.url}, work) as (folder, info):
-        yield Running(folder, info, _idle(info, idle_s), _template(folder))
+        yield Running(folder, info, _template(folder))
 
 
 @contextlib.contextmanager
-def embedded_stack(work: Path, idle_s: float) -> Iterator[Running]:
+def embedded_stack(work: Path) -> Iterator[Running]:
     """A stack with the packaged encoder and engine."""
     with fresh_stack({**NO_SERVERS, "CTREPORT_SGLANG_URL": ""}, work) as (folder, info):
-        yield Running(folder, info, _idle(info, idle_s), None)
+        yield Running(folder, info, None)
 
 
 def overhead(work: Path, sizes: Sequence[int], studies: int, rounds: int, idle_s: float, told: Told) -> tuple[list[Block], Mapping[str, float]]:
     """Blocks of each size in turn, after one study that warms everything up; and the idle stack's CPU seconds a second."""
-    with overhead_stack(work, idle_s) as running:
-        running.block([running.study(sizes[0], 0)])
-        blocks, done = [], 1
+    with overhead_stack(work) as fresh:
+        running, blocks, done = fresh.warmed(sizes[0], idle_s), [], 1
         for turn in range(rounds):
             for place, images in enumerate(sizes):
                 told((turn * len(sizes) + place) / (rounds * len(sizes)), f"pipeline alone: {studies} studies of {images} images")
@@ -140,15 +146,15 @@ def overhead(work: Path, sizes: Sequence[int], studies: int, rounds: int, idle_s
 
 def embedded(work: Path, studies: int, idle_s: float, told: Told) -> tuple[list[Block], Mapping[str, float]]:
     """One block of phantoms through everything, after one that warms up."""
-    with embedded_stack(work, idle_s) as running:
+    with embedded_stack(work) as fresh:
         told(0.0, f"with the embedded models: {studies} phantoms")
-        running.block([running.study(0, 0)])
+        running = fresh.warmed(0, idle_s)
         return [running.block([running.study(0, 1 + number) for number in range(studies)], before=1)], running.idle_per_s
 
 
 def many(work: Path, studies: int, images: int, told: Told) -> tuple[Block, list[Sample]]:
     """Studies one after the other on one stack, with memory and connections along the way."""
-    with overhead_stack(work, 1.0) as running:
+    with overhead_stack(work) as running:
         samples: list[Sample] = []
         whole, step = [], max(1, studies // 10)
         for first in range(0, studies, step):
@@ -158,17 +164,6 @@ def many(work: Path, studies: int, images: int, told: Told) -> tuple[Block, list
         total = {name: sum(one.cpu[name] for one in whole) for name in whole[0].cpu}
         wall_s, encoded = sum(one.wall_s for one in whole), sum(one.encoded for one in whole)
         return Block(images, sum(one.studies for one in whole), wall_s, total, encoded), samples
-
-
-def _idle(info: StackInfo, seconds: float) -> dict[str, float]:
-    """CPU seconds a second while nothing arrives, once the models are loaded."""
-    parts = {part.name: part.pid for part in info.parts if part.pid is not None}
-    while True:  # a worker that still loads its model is not idle
-        before = cpu_of(info.pid, parts)
-        time.sleep(seconds)
-        used = {name: value / seconds for name, value in between(before, cpu_of(info.pid, parts)).items()}
-        if max(used.values()) < BUSY:
-            return used
 
 
 def _template(folder: Path) -> Features:

@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.evaluation.scale_fill import IMAGES, TAIL, Filled, fill
 from pipeline.evaluation.scale_queries import Asked, Plan, asked, measured, planned
+from pipeline.evaluation.scale_size import sizes
 from pipeline.store import schema
 from pipeline.store.session import PgStore
 from workers.embedded.postgres import Postgres
@@ -92,6 +93,15 @@ def test_a_call_uses_its_index_and_reads_nothing_of_the_years(big: PgStore, name
     assert NAMES[name] in plan.indexes
     assert plan.scanned == ()
     assert plan.rows_read <= MOST.get(name, FEW), plan
+
+
+def test_what_rows_take_is_measured_and_only_images_are_extrapolated(filled: tuple[str, Filled]) -> None:
+    images, *others = sizes(filled[0])
+    assert (images["what"], images["rows"]) == ("instances", WITH_IMAGES * IMAGES)
+    assert 500 < images["bytes_per_row"] < 1_500
+    assert images["gb_at_500m"] == pytest.approx(images["bytes_per_row"] / 2, abs=1)
+    assert images["levels_at_500m"] > images["index_levels"]
+    assert not [one for one in others if "gb_at_500m" in one]
 
 
 def test_what_is_measured_is_rolled_back(big: PgStore) -> None:
