@@ -35,5 +35,5 @@ def studies_within(free_mb: float, rungs: Sequence[Rung], picture_mb: float, mos
     on_gpu = [rung for rung in rungs if rung.way is not Way.CPU]
     if not on_gpu:
         return most
-    widest, narrowest = (picture_mb * pick(rung.pictures for rung in on_gpu) for pick in (max, min))
-    return most if free_mb >= widest else 1 if free_mb >= narrowest else 0
+    passes_mb = [picture_mb * rung.pictures for rung in on_gpu]
+    return most if free_mb >= max(passes_mb) else 1 if free_mb >= min(passes_mb) else 0

@@ -106,7 +106,9 @@ def memory_rows(part: str, samples: Sequence[Sample]) -> list[Row]:
         growth = round(1000 * growth_kb(samples, name) / 1024, 1)
         rows.append({"part": part, "what": f"memory of {name}", "end_mb": round(kb / 1024, 1), "growth_mb_per_1000": growth})
     most = {name: max(one.connections.get(name, 0) for one in samples) for name in last.connections}
-    return [*rows, *({"part": part, "what": f"connections to {name}", "most": count} for name, count in most.items())]
+    for name, count in most.items():
+        rows.append({"part": part, "what": f"connections to {name}", "most": count})
+    return rows
 
 
 def verdicts(rows: Sequence[Row]) -> list[Row]:

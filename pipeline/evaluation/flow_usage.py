@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import psycopg
 import redis
@@ -41,8 +42,8 @@ def sample(studies: int, parts: Mapping[str, int], database_url: str, redis_url:
     """This moment. The two connections that it takes itself are not counted."""
     with psycopg.connect(database_url, application_name="bench", autocommit=True) as connection:
         (to_database,) = connection.execute(OURS).fetchone() or (0,)
-    with contextlib.closing(redis.Redis.from_url(redis_url)) as client:
-        to_broker = len(client.client_list()) - 1
+    with redis.Redis.from_url(redis_url) as client:
+        to_broker = len(cast("list[object]", client.client_list())) - 1
     return Sample(studies, memory_of(parts), {"PostgreSQL": to_database, "Valkey": to_broker})
 
 

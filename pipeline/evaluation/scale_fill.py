@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -192,7 +193,7 @@ def fill(url: str, studies: int, budget_s: float, told: Told = lambda share, wor
     return Filled(made, images, round(between - begun, 1), round(time.monotonic() - between, 1))
 
 
-def _fill_studies(connection: psycopg.Connection, total: int, until: float, told: Told) -> int:
+def _fill_studies(connection: psycopg.Connection[Any], total: int, until: float, told: Told) -> int:
     """The newest first, until all are there or the time is over; how many."""
     made = 0
     with ExitStack() as indexes:
@@ -213,7 +214,7 @@ def _insert(table: str) -> bytes:
     return f"INSERT INTO {table} ({columns}) SELECT {values} FROM {ROWS} {FURTHER.get(table, '')} WHERE {which}".encode()
 
 
-def _fill_images(connection: psycopg.Connection, total: int, until: float, most: int, told: Told) -> int:
+def _fill_images(connection: psycopg.Connection[Any], total: int, until: float, most: int, told: Told) -> int:
     """Images of the newest studies until the time is over; how many."""
     made, begun = 0, time.monotonic()
     with unindexed(connection, "instances"):
@@ -227,7 +228,7 @@ def _fill_images(connection: psycopg.Connection, total: int, until: float, most:
 
 
 @contextmanager
-def unindexed(connection: psycopg.Connection, table: str) -> Iterator[None]:
+def unindexed(connection: psycopg.Connection[Any], table: str) -> Iterator[None]:
     """Without the table's indexes but its primary key while rows are made; all are there again at the end."""
     found = connection.execute(OWN, (table,)).fetchall()
     for index, _, constraint, _ in found:

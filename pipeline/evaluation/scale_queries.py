@@ -11,13 +11,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from sqlalchemy import Engine, event, text
 
 from pipeline.evidence import Patience
 from pipeline.model import Lease, Step
+from pipeline.nightly import Window
 from pipeline.store import story
 from pipeline.store.queries import study_overview
 from pipeline.store.session import PgStore, PgWork
@@ -35,6 +36,7 @@ SOME = """SELECT s.id, s.study_uid, s.accession FROM studies s JOIN reports r ON
  ORDER BY s.first_received DESC LIMIT 1"""
 Call = Callable[[PgStore], object]
 Work = Callable[[PgWork], object]
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +76,13 @@ class _Undo(Exception):
     """Ends a transaction without keeping it."""
 
 
-def undone(store: PgStore, ask: Work) -> object:
+def undone(store: PgStore, ask: Callable[[PgWork], Answer]) -> Answer:
     """What `ask` answers in a transaction that is rolled back."""
-    answer: object = None
+    answers: list[Answer] = []
     with suppress(_Undo), store.begin() as work:
-        answer = ask(work)
+        answers.append(ask(work))
         raise _Undo
-    return answer
+    return answers[0]
 
 
 def asked(store: PgStore) -> tuple[Asked, ...]:
@@ -147,7 +149,7 @@ def undone_plan(store: PgStore, statement: str, values: Any, before: Plan) -> Pl
     def explain(work: PgWork) -> Any:
         return work.session.connection().exec_driver_sql(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {statement}", values).scalar_one()
 
-    (whole,) = undone(store, explain)  # type: ignore[misc]  # PostgreSQL answers with a list of one
+    (whole,) = undone(store, explain)
     return before.with_node(whole["Plan"])
 
 
@@ -187,7 +189,5 @@ def _dose(work: PgWork, study_id: UUID, until: date) -> object:
 
 
 def _night(work: PgWork) -> object:
-    from pipeline.nightly import Window
-
     closes = work.night.now()
     return work.night.night(Window(closes - timedelta(hours=8), closes), closes)

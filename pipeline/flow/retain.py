@@ -34,7 +34,8 @@ def retain(ports: Retaining) -> Mapping[str, int]:
         with ports.store.begin() as work:
             gone = {table: rows for table, rows in work.studies.forget(ports.days, BATCH).items() if rows}
             if gone:
-                work.audit.append("forgotten", days=f"{ports.days:g}", **{table: str(rows) for table, rows in gone.items()})
+                facts = {"days": f"{ports.days:g}"} | {table: str(rows) for table, rows in gone.items()}
+                work.audit.append("forgotten", study_id=None, job_id=None, actor="system", **facts)
         removed.update(gone)
         if not gone:
             break

@@ -27,7 +27,11 @@ def fixed_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         return {"rows": overhead_rows("overhead", blocks, 5.0), "notes": []}
 
     def other(name: str) -> Any:
-        return lambda *_: (ASKED.append(name), {"rows": [], "notes": [f"{name} was asked"]})[1]
+        def ask(*_: Any) -> dict[str, Any]:
+            ASKED.append(name)
+            return {"rows": [], "notes": [f"{name} was asked"]}
+
+        return ask
 
     ASKED.clear()
     monkeypatch.setattr(bench_flow, "MEASURES", {part: other(part) for part in bench_flow.PARTS} | {"overhead": overhead})
