@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pipeline.flow.night import Shift
     from pipeline.flow.renew import Renewing
     from pipeline.flow.retain import Retaining
-    from pipeline.flow.retain import Retaining
     from pipeline.flow.sample import Sampling
     from pipeline.flow.sweep import Sweeping
     from pipeline.nightly import OffPeak

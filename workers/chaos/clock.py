@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import SupportsIndex
 
 FOLDERS = ("/usr/lib/*/faketime", "/usr/local/lib/faketime", "/usr/lib/faketime")
 FILE = "FAKETIME_TIMESTAMP_FILE"
@@ -53,10 +54,11 @@ def mend_sleep() -> None:
     time.sleep = _sleep
 
 
-def _sleep(seconds: float) -> None:
-    if seconds < 0:
+def _sleep(seconds: float | SupportsIndex) -> None:
+    duration_s = float(seconds)
+    if duration_s < 0:
         raise ValueError("sleep length must be non-negative")
-    select.select([], [], [], seconds)
+    select.select([], [], [], duration_s)
 
 
 def find_library(folders: tuple[str, ...] = FOLDERS) -> Path | None:

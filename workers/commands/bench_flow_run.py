@@ -171,12 +171,12 @@ def _template(folder: Path) -> Features:
     from workers.commands.models import write_phantoms
 
     (files,) = write_phantoms(folder / "template", SEED, 1)
-    return wiring.LazyEncoder().encode(sorted(files.glob("2-*.dcm")) or sorted(files.glob("*.dcm")))
+    return wiring.lazy_encoder().encode(sorted(files.glob("2-*.dcm")) or sorted(files.glob("*.dcm")))
 
 
 def _place_features(template: Features, files: Sequence[str]) -> None:
     """Where the encode step looks for what it made earlier of these very files."""
-    encoder, source = wiring.LazyEncoder(), digest_of(files)
+    encoder, source = wiring.lazy_encoder(), digest_of(files)
     path = wiring.archive().path(wiring.archive().features_path(encoder.identity, source))
     encoder.save_features(replace(template, source=source), path)
 

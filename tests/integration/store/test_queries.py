@@ -70,8 +70,8 @@ def test_show_has_the_keys_of_the_design(store: PgStore) -> None:
     assert shown["draft"]["source"].items() >= {"rung": "embedded", "model": "tiny", "rules_version": 1}.items()
     steps = {"tokens": 90, "verify_count": 30, "accepted_histogram": [5, 10, 15], "seconds": 0.5, "forced": 40}
     detail = {"positions": [[30, 25], [25, 15]], "sections": {"建议": [20, 16, 12]}, "sources": {"mtp": [40, 30], "lookup": [15, 10]}}
-    detail |= {"first_token_s": None, "k": {"": None}}
-    assert shown["draft"]["generation"] == steps | detail
+    made = {"first_token_s": None, "k": {"": None}}
+    assert shown["draft"]["generation"] == {**steps, **detail, **made}
     assert shown["draft"]["ood"] == 3.25
     assert shown["series"] == {"chosen": ["1.2.3.5"], "refused": [{"uid": "1.2.3.6", "reason": "localizer"}], "scores": []}
     assert (shown["revision"], shown["watermark"], shown["status"], shown["draft_id"]) == (1, WATERMARK, "待审", str(draft_id))

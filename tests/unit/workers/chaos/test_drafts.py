@@ -35,8 +35,9 @@ def ladder(drafts: FakeDrafts) -> Iterator[Ladder]:
     served = ServedSettings(retries=0, first_token_timeout_s=5, timeout_s=30)
     one = served_generators(Serving(SglangSettings(url=drafts.url), VllmSettings(), served, drafts.folder))
     yield Ladder([Rung(RUNG, one[RUNG], lambda: prove(RUNG, one, 0.25))], again_after_s=0)
-    assert isinstance(one[RUNG].server, SglangServer)
-    one[RUNG].server._wire.close()
+    server = one[RUNG].server
+    assert isinstance(server, SglangServer)
+    server._wire.close()
 
 
 def test_it_passes_the_self_check_and_writes_a_normal_chest(ladder: Ladder) -> None:
