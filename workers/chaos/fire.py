@@ -18,6 +18,7 @@ from pathlib import Path
 
 from sqlalchemy import func, select
 
+from pipeline import log
 from pipeline.dicom.phantom_ledger import append_ledger
 from pipeline.errors import NotAllowed, ServiceUnavailable
 from pipeline.evidence import Patience
@@ -38,14 +39,16 @@ from workers.chaos.storm import Storm
 from workers.chaos.studies import READABLE, TINY, TrialStudy, sop_uids, write_studies
 from workers.chaos.trial import SENT_BY, Ground, at_rest, joined, strikes_of
 from workers.embedded.processes import Child
-from workers.local import StackInfo, read_stack, stop_stack
+from workers.local import StackInfo, read_stack
 from workers.stack import CTREPORT
 
+logger = log.get(__name__)
 DEPARTMENT = "radiology"
 LEASE_S = 3.0
 QUIET_S, WAIT_S = 1.0, 2.0
 DISK_MB = 96
-READY_S, LOOK_S, STOP_S = 300.0, 0.25, 60.0
+READY_S, LOOK_S, STOP_S = 300.0, 0.25, 120.0
+REPORT = "report.json"
 # while the embedded engine drafts: what it and its neighbours may die of
 FIRST_FAULTS = frozenset({*PROCESSES, Fault.BROKER_EMPTIED, Fault.DATABASE_CUT})
 AGAIN = {"tries": 60, "first_s": 0.5, "longest_s": 3.0}  # many short pauses: the storm is short, too
@@ -105,7 +108,7 @@ def gather(work: Path, size: Size) -> Fuel:
 
 
 def burn(work: Path, seed: int, size: Size) -> TrialReport:
-    """One seed, from an empty data folder to a stopped stack."""
+    """One seed, from an empty data folder to a stopped stack; the report also stands in the folder, beside the logs."""
     began, cpu_before = time.monotonic(), _cpu_s()
     fuel = gather(work, size)
     data = work / f"seed-{seed}"
@@ -126,6 +129,7 @@ def burn(work: Path, seed: int, size: Size) -> TrialReport:
         store = PgStore(info.database_url)
         lit.callback(store.dispose)
         report = _Fire(_ground(store, info, size), target, fuel, size, run).burn(seed)
+        (data / REPORT).write_text(json.dumps(report.as_json(), ensure_ascii=False, indent=1), encoding="utf-8")
     return replace(report, seconds=round(time.monotonic() - began, 1), cpu_s=round(_cpu_s() - cpu_before, 1))
 
 
@@ -236,9 +240,8 @@ def running(data: Path, run: Path) -> Iterator[StackInfo]:
             time.sleep(LOOK_S)
         yield info
     finally:
-        if up.alive():
-            stop_stack(data, STOP_S)
-        up.stop([(signal.SIGTERM, STOP_S)])
+        if not up.stop([(signal.SIGTERM, STOP_S)]):
+            logger.warning("stack_killed", after_s=STOP_S)  # what it found stands all the same
 
 
 def _places(data: Path) -> dict[str, str]:
