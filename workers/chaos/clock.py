@@ -54,11 +54,11 @@ def mend_sleep() -> None:
     time.sleep = _sleep
 
 
-def _sleep(seconds: float | SupportsIndex) -> None:
-    duration_s = float(seconds)
-    if duration_s < 0:
+def _sleep(seconds: float | SupportsIndex, /) -> None:
+    length_s = seconds if isinstance(seconds, float) else float(seconds)
+    if length_s < 0:
         raise ValueError("sleep length must be non-negative")
-    select.select([], [], [], duration_s)
+    select.select([], [], [], length_s)
 
 
 def find_library(folders: tuple[str, ...] = FOLDERS) -> Path | None:
