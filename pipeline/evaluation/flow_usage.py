@@ -29,8 +29,9 @@ def between(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str
 
 
 def without_idle(used: Mapping[str, float], idle_per_s: Mapping[str, float], wall_s: float) -> dict[str, float]:
-    """Without what the stack takes while nothing arrives: that is the price of an hour, not of a study."""
-    return {name: max(0.0, seconds - idle_per_s.get(name, 0.0) * wall_s) for name, seconds in used.items()}
+    """Without what the stack takes while nothing arrives: that is the price of an hour, not of a study. Not cut off at
+    nothing: what one process seems to win by chance, another has lost."""
+    return {name: seconds - idle_per_s.get(name, 0.0) * wall_s for name, seconds in used.items()}
 
 
 def memory_of(parts: Mapping[str, int]) -> dict[str, int]:

@@ -178,7 +178,7 @@ class Filled:
 
 def fill(url: str, studies: int, budget_s: float, told: Told = lambda share, words: None, most_images: int | None = None) -> Filled:
     """Up to `studies` studies (whole patients), then images of the newest ones, as many as `budget_s` allows with their indexes; of `most_images`
-    studies at most, of some at least. At the end the tables are analysed, as autovacuum would."""
+    studies at most, of some at least. At the end the tables are vacuumed and analysed, as autovacuum would."""
     begun, total = time.monotonic(), studies - studies % EACH
     with psycopg.connect(url, autocommit=True) as connection:
         for option in OPTIONS:
@@ -188,8 +188,8 @@ def fill(url: str, studies: int, budget_s: float, told: Told = lambda share, wor
         between = time.monotonic()
         until = between + (begun + budget_s - between) * (1 - INDEX_SHARE)
         images = _fill_images(connection, total, until, made if most_images is None else min(made, most_images), told)
-        told(0.95, "ANALYZE")
-        connection.execute("ANALYZE")
+        told(0.95, "VACUUM ANALYZE")
+        connection.execute("VACUUM ANALYZE")
     return Filled(made, images, round(between - begun, 1), round(time.monotonic() - between, 1))
 
 

@@ -91,7 +91,7 @@ def _overhead(folder: Path, short: bool, studies: int, fill_minutes: float, told
     from workers.commands.bench_flow_run import overhead
 
     sizes, each, rounds = (SHORT_SIZES, 4, 1) if short else (SIZES, 12, 3)
-    blocks, idle = overhead(folder, sizes, each, rounds, 1.0 if short else 5.0, told)
+    blocks, idle = overhead(folder, sizes, each, rounds, 10.0 if short else 30.0, told)
     return {"rows": overhead_rows("overhead", blocks, 1000 * sum(idle.values())), "notes": []}
 
 
@@ -99,7 +99,7 @@ def _embedded(folder: Path, short: bool, studies: int, fill_minutes: float, told
     from pipeline.evaluation.flow_rows import overhead_rows
     from workers.commands.bench_flow_run import embedded
 
-    blocks, idle = embedded(folder, 2 if short else 12, 1.0 if short else 5.0, told)
+    blocks, idle = embedded(folder, 2 if short else 12, 10.0 if short else 30.0, told)
     return {"rows": overhead_rows("embedded", blocks, 1000 * sum(idle.values())), "notes": []}
 
 

@@ -31,6 +31,8 @@ ENDED = "SELECT count(*) FILTER (WHERE state = 'drafted'), count(*) FROM jobs WH
 ENCODED = "SELECT count(*) FROM audit WHERE action = 'encode' AND detail->>'reused' = 'no'"
 UNSET = ("SGLANG_TEXT_URL", "SGLANG_PLAIN_URL", "SGLANG_API_KEY", "VLLM_URL", "DRAFT_WEIGHTS", "SERVED_MODEL")
 NO_SERVERS = {f"CTREPORT_{name}": "" for name in UNSET}
+# a site sweeps every ten seconds; an embedded stack every second, which by itself costs more than a study
+SWEEP, SITE_SWEEP_S = "CTREPORT_WORK_SWEEP_S", 10.0
 Told = Callable[[float, str], None]
 
 
@@ -111,7 +113,7 @@ class Running:
 
 
 @contextlib.contextmanager
-def overhead_stack(work: Path) -> Iterator[Running]:
+def overhead_stack(work: Path, sweep_s: float) -> Iterator[Running]:
     """A stack whose drafts are written by a fast fake server in this process, and whose studies have their features before they come."""
     from pipeline.drafting.fake_answers import normal_chest
     from pipeline.drafting.fake_server import FakeServer, Script
@@ -120,20 +122,20 @@ def overhead_stack(work: Path) -> Iterator[Running]:
 
     model = ServedModel.read(PACKAGED)
     server = FakeServer(model, Script(answers=normal_chest(model)))
-    with server, fresh_stack({**NO_SERVERS, "CTREPORT_SGLANG_URL": server.url}, work) as (folder, info):
+    with server, fresh_stack({**NO_SERVERS, "CTREPORT_SGLANG_URL": server.url, SWEEP: f"{sweep_s:g}"}, work) as (folder, info):
         yield Running(folder, info, _template(folder))
 
 
 @contextlib.contextmanager
 def embedded_stack(work: Path) -> Iterator[Running]:
     """A stack with the packaged encoder and engine."""
-    with fresh_stack({**NO_SERVERS, "CTREPORT_SGLANG_URL": ""}, work) as (folder, info):
+    with fresh_stack({**NO_SERVERS, "CTREPORT_SGLANG_URL": "", SWEEP: f"{SITE_SWEEP_S:g}"}, work) as (folder, info):
         yield Running(folder, info, None)
 
 
 def overhead(work: Path, sizes: Sequence[int], studies: int, rounds: int, idle_s: float, told: Told) -> tuple[list[Block], Mapping[str, float]]:
     """Blocks of each size in turn, after one study that warms everything up; and the idle stack's CPU seconds a second."""
-    with overhead_stack(work) as fresh:
+    with overhead_stack(work, SITE_SWEEP_S) as fresh:
         running, blocks, done = fresh.warmed(sizes[0], idle_s), [], 1
         for turn in range(rounds):
             for place, images in enumerate(sizes):
@@ -154,7 +156,7 @@ def embedded(work: Path, studies: int, idle_s: float, told: Told) -> tuple[list[
 
 def many(work: Path, studies: int, images: int, told: Told) -> tuple[Block, list[Sample]]:
     """Studies one after the other on one stack, with memory and connections along the way."""
-    with overhead_stack(work) as running:
+    with overhead_stack(work, 1.0) as running:
         samples: list[Sample] = []
         whole, step = [], max(1, studies // 10)
         for first in range(0, studies, step):
