@@ -55,7 +55,7 @@ def mend_sleep() -> None:
 
 
 def _sleep(seconds: float | SupportsIndex, /) -> None:
-    length_s = seconds if isinstance(seconds, float) else float(seconds)
+    length_s = float(seconds)
     if length_s < 0:
         raise ValueError("sleep length must be non-negative")
     select.select([], [], [], length_s)
