@@ -23,7 +23,7 @@ test: $(VENV)/.dev ## run all tests
 long: $(VENV)/.dev ## run the tests that take minutes
 	CTREPORT_LONG=1 $(BIN)/pytest -q -m long
 
-fire: $(VENV)/.dev ## the proof by fire: 200 studies under every fault, SEEDS=20 times (two minutes each)
+fire: $(VENV)/.dev ## the proof by fire: 200 studies under every fault, SEEDS=20 times (some minutes each)
 	CTREPORT_FIRE_SEEDS=$(SEEDS) $(BIN)/pytest -q -s -m fire tests/journeys/test_fire.py
 
 test-sglang: $(VENV)/.dev $(SGLANG)/.made ## the real SGLang with MTP writes the embedded engine's tokens (own environment, 2 GB)
