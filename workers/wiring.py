@@ -333,10 +333,11 @@ def broker_answers() -> bool:
 
 
 def close() -> None:
-    """Give this process's database connections back."""
+    """Give this process's database connections back, and forget where its services are: the settings may name others next."""
     if store.cache_info().currsize:
         store().dispose()
-        store.cache_clear()
+    for known in (site, claims, store, archive, celery_app, bell, image_encoder):
+        known.cache_clear()
 
 
 def ring_all() -> None:

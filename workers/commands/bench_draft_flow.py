@@ -136,6 +136,7 @@ def fresh_stack(changed: Mapping[str, str], work: Path) -> Iterator[tuple[Path, 
         for key in [key for key in os.environ if key.startswith(SITE)]:
             del os.environ[key]
         os.environ.update({"CTREPORT_MODE": "demo", "CTREPORT_ASSEMBLE_QUIET_S": QUIET_S, **changed})
+        wiring.close()
         wiring.data_folder(folder)
         argv = (*CTREPORT, "up", "--data", str(folder), "--port", "0", "--web-port", "0")
         up = Child(argv, folder / "up.log", dict(os.environ), death_signal=signal.SIGTERM)
@@ -144,6 +145,7 @@ def fresh_stack(changed: Mapping[str, str], work: Path) -> Iterator[tuple[Path, 
         finally:
             wiring.close()
             stop_stack(folder, timeout_s=60.0)
+            up.wait(5.0)  # it is gone; here it is only reaped
             os.environ.clear()
             os.environ.update(kept)
             settings.cache_clear()
