@@ -83,7 +83,7 @@ class Running:
         every = -(-len(studies) // SAMPLES)
         for number, one in enumerate(studies, 1):
             self._send(one)
-            if sampled is not None and number % every == 0:
+            if sampled is not None and (number % every == 0 or number == len(studies)):
                 self._await(before + number)
                 sampled.append(self.sample(before + number))
         self._await(before + len(studies))
