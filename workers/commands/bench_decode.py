@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,17 +13,11 @@ import typer
 from pipeline import log
 from workers.commands.answer import Json, answer
 from workers.commands.bench_place import commit, machine
+from workers.commands.bench_tables import EncoderWeights, FeatureFiles, From, Markdown, Work, show
 
 Short = Annotated[bool, typer.Option("--short", help="a few texts: a minute or two, rough figures")]
 N = Annotated[int | None, typer.Option("--n", min=1, help="texts; default: 40, short 5")]
 Weights = Annotated[Path | None, typer.Option(help="checkpoint folder of the language model; default: the package", exists=True, file_okay=False)]
-EncoderWeights = Annotated[Path | None, typer.Option(help="weights folder of the encoder; default: the package", exists=True, file_okay=False)]
-FeatureFiles = Annotated[
-    list[Path] | None, typer.Option("--features", help="features file as the encode step writes it, instead of a phantom (repeat)", exists=True)
-]
-Work = Annotated[Path, typer.Option(help="folder where the phantoms' features are kept")]
-From = Annotated[Path | None, typer.Option("--from", help="show an earlier result (--json FILE) and measure nothing", exists=True, dir_okay=False)]
-Markdown = Annotated[bool, typer.Option("--markdown", help="print the tables as Markdown, as the README has them")]
 
 
 def decode(
@@ -78,17 +71,6 @@ def _measured(short: bool, n: int | None, weights: Path | None, encoder: Path | 
 
 
 def _print(result: Mapping[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from pipeline.evaluation.decode_table import heading, tables
 
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    console.print("\n".join(heading(result)), highlight=False)
-    for title, head, body in tables(result):
-        table = Table(title=title, title_justify="left")
-        for number, name in enumerate(head):
-            table.add_column(name, justify="right" if number else "left")
-        for line in body:
-            table.add_row(*line)
-        console.print(table)
+    show(heading(result), tables(result))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from pipeline import log
 from pipeline.settings import settings
 from workers.commands.answer import Json, answer
 from workers.commands.bench_place import commit, machine
+from workers.commands.bench_tables import EncoderWeights, FeatureFiles, From, Markdown, Work, show
 
 if TYPE_CHECKING:
     from pipeline.drafting.generator import Generator
@@ -31,13 +31,6 @@ Departments = Annotated[list[str] | None, typer.Option("--department", help="onl
 Weights = Annotated[
     Path | None, typer.Option(help="checkpoint folder of the embedded engine; default: CTREPORT_DRAFT_WEIGHTS", exists=True, file_okay=False)
 ]
-EncoderWeights = Annotated[Path | None, typer.Option(help="weights folder of the encoder; default: the package", exists=True, file_okay=False)]
-FeatureFiles = Annotated[
-    list[Path] | None, typer.Option("--features", help="features file as the encode step writes it, instead of a phantom (repeat)", exists=True)
-]
-Work = Annotated[Path, typer.Option(help="folder where the phantoms' features are kept")]
-From = Annotated[Path | None, typer.Option("--from", help="show an earlier result (--json FILE) and measure nothing", exists=True, dir_okay=False)]
-Markdown = Annotated[bool, typer.Option("--markdown", help="print the tables as Markdown, as the README has them")]
 
 
 def draft(
@@ -147,17 +140,6 @@ def _wrapped(generator: Generator) -> Generator:
 
 
 def _print(result: Mapping[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    from pipeline.evaluation.draft_table import LEFT, heading, tables
 
-    from pipeline.evaluation.draft_table import heading, tables
-
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    console.print("\n".join(heading(result)), highlight=False)
-    for title, head, body in tables(result):
-        table = Table(title=title, title_justify="left")
-        for number, name in enumerate(head):
-            table.add_column(name, justify="right" if number > 2 else "left")
-        for line in body:
-            table.add_row(*line)
-        console.print(table)
+    show(heading(result), tables(result), words=LEFT)

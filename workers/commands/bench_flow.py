@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ import typer
 from pipeline import log
 from workers.commands.answer import Json, answer
 from workers.commands.bench_place import commit, machine
+from workers.commands.bench_tables import show
 
 OVERHEAD, EMBEDDED, MANY, TABLES = "overhead", "embedded", "many", "tables"
 PARTS = (OVERHEAD, EMBEDDED, MANY, TABLES)
@@ -121,17 +121,6 @@ MEASURES = {OVERHEAD: _overhead, EMBEDDED: _embedded, MANY: _many, TABLES: _tabl
 
 
 def _print(result: Mapping[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from pipeline.evaluation.flow_table import heading, tables
 
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    console.print("\n".join(heading(result)), highlight=False)
-    for title, head, body in tables(result):
-        table = Table(title=title, title_justify="left")
-        for number, name in enumerate(head):
-            table.add_column(name, justify="right" if number else "left")
-        for line in body:
-            table.add_row(*line)
-        console.print(table)
+    show(heading(result), tables(result))
