@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pipeline.drafting.fake_server import shortest
-from pipeline.drafting.reference import make, probes
+from pipeline.drafting.reference import Reference, probes
 from pipeline.drafting.schema import dumps
 from pipeline.drafting.served_model import ServedModel
 
@@ -14,10 +14,10 @@ NORMAL = "胸部CT平扫未见明显异常。"
 Answers = Callable[[Mapping[str, Any], Sequence[int]], str | Sequence[int]]
 
 
-def normal_chest(model: ServedModel) -> Answers:
-    """For `Script.answers`. The self-check's tokens are written by the embedded engine once, here. Raises ModelMissing when it cannot load."""
+def normal_chest(model: ServedModel, reference: Reference) -> Answers:
+    """For `Script.answers`; `reference` holds the self-check's tokens, as the embedded engine writes them."""
     asked = [model.question(one.prompt, one.features, one.schema, one.max_tokens).ids for one in probes(model.feature_dim)]
-    known = dict(zip(asked, make(model.folder).ids, strict=True))
+    known = dict(zip(asked, reference.ids, strict=True))
 
     def answer(schema: Mapping[str, Any], ids: Sequence[int]) -> str | Sequence[int]:
         return known.get(tuple(ids)) or dumps(_told(shortest(schema)))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
-from pipeline.drafting.fake_server import FakeServer, Script, Trouble, shortest
-from pipeline.drafting.reference import FILE, Reference, make, probes, reference_of, write
-from pipeline.drafting.schema import dumps
+from pipeline.drafting.fake_answers import normal_chest
+from pipeline.drafting.fake_server import FakeServer, Script, Trouble
+from pipeline.drafting.reference import FILE, make, reference_of, write
 from pipeline.drafting.served_model import ServedModel
 from pipeline.engine.checkpoint import PACKAGED
 from workers.chaos.plan import Fault
 
-NORMAL = "胸部CT平扫未见明显异常。"
 TROUBLES: Mapping[Fault, Trouble] = MappingProxyType(
     {
         Fault.DRAFTER_HANGS: Trouble.HANG,
@@ -25,7 +23,6 @@ TROUBLES: Mapping[Fault, Trouble] = MappingProxyType(
     }
 )
 MANY = 100_000  # answers; more than any strike is asked for
-Answers = Callable[[Mapping[str, Any], Sequence[int]], str | Sequence[int]]
 
 
 def served_folder(folder: Path) -> Path:
@@ -37,18 +34,6 @@ def served_folder(folder: Path) -> Path:
     if not (folder / FILE).exists():
         write(folder, make(PACKAGED))
     return folder
-
-
-def answers_of(model: ServedModel, reference: Reference) -> Answers:
-    """What the self-check wants to read, and a normal chest for everything else."""
-    asked = [model.question(one.prompt, one.features, one.schema, one.max_tokens).ids for one in probes(model.feature_dim)]
-    known = dict(zip(map(tuple, asked), reference.ids, strict=True))
-
-    def answer(schema: Mapping[str, Any], ids: Sequence[int]) -> str | Sequence[int]:
-        said = shortest(schema)
-        return known.get(tuple(ids)) or dumps(_with_texts(said))
-
-    return answer
 
 
 class FakeDrafts:
@@ -78,12 +63,5 @@ def fake_drafts(folder: Path, port: int = 0) -> Iterator[FakeDrafts]:
     model = ServedModel.read(folder)
     reference = reference_of(folder, model.digest)
     assert reference is not None, "served_folder has written one"
-    with FakeServer(model, Script(answers=answers_of(model, reference)), port) as server:
+    with FakeServer(model, Script(answers=normal_chest(model, reference)), port) as server:
         yield FakeDrafts(server, folder)
-
-
-def _with_texts(said: Any) -> Any:
-    """Where the shortest answer has a full stop, a sentence."""
-    if isinstance(said, dict):
-        return {name: _with_texts(part) for name, part in said.items()}
-    return NORMAL if said == "。" else said

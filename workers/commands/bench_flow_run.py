@@ -117,11 +117,12 @@ def overhead_stack(work: Path, sweep_s: float) -> Iterator[Running]:
     """A stack whose drafts are written by a fast fake server in this process, and whose studies have their features before they come."""
     from pipeline.drafting.fake_answers import normal_chest
     from pipeline.drafting.fake_server import FakeServer, Script
+    from pipeline.drafting.reference import make
     from pipeline.drafting.served_model import ServedModel
     from pipeline.engine.checkpoint import PACKAGED
 
     model = ServedModel.read(PACKAGED)
-    server = FakeServer(model, Script(answers=normal_chest(model)))
+    server = FakeServer(model, Script(answers=normal_chest(model, make(PACKAGED))))
     with server, fresh_stack({**NO_SERVERS, "CTREPORT_SGLANG_URL": server.url, SWEEP: f"{sweep_s:g}"}, work) as (folder, info):
         yield Running(folder, info, _template(folder))
 

@@ -15,6 +15,7 @@ from pipeline.drafting.fake_answers import Answers, normal_chest
 from pipeline.drafting.fake_server import FakeServer, Script, Trouble
 from pipeline.drafting.ladder import Ladder
 from pipeline.drafting.parse import parse
+from pipeline.drafting.reference import make
 from pipeline.drafting.sections import SectionDrafter
 from pipeline.drafting.served_model import ServedModel
 from pipeline.drafting.serving import Serving, rungs_of
@@ -45,7 +46,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> ServedModel:
 @pytest.fixture(scope="module")
 def answers(model: ServedModel) -> Answers:
     """What the self-check wants, and a normal chest for all else."""
-    return normal_chest(model)
+    return normal_chest(model, make(model.folder))
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pipeline.drafting.departments import RADIOLOGY
+from pipeline.drafting.fake_answers import NORMAL
 from pipeline.drafting.ladder import Ladder, Rung
 from pipeline.drafting.sections import SectionDrafter
 from pipeline.drafting.serving import Serving, prove, served_generators
@@ -17,7 +18,7 @@ from pipeline.encoder.fake import FakeEncoder
 from pipeline.errors import ServiceUnavailable
 from pipeline.model import Features
 from pipeline.settings import ServedSettings, SglangSettings, VllmSettings
-from workers.chaos.drafts import NORMAL, TROUBLES, FakeDrafts, fake_drafts, served_folder
+from workers.chaos.drafts import TROUBLES, FakeDrafts, fake_drafts, served_folder
 from workers.chaos.plan import Fault
 
 FEATURES = Features(np.zeros((4, 160), np.float32), "fake", "1", "fake")
