@@ -15,7 +15,7 @@ from pipeline import log
 from pipeline.errors import ServiceUnavailable
 from workers.broker import is_rabbit
 from workers.embedded import identity as who
-from workers.embedded.info import FILE, PartInfo, StackInfo, read_stack, stop_stack, write_stack
+from workers.embedded.info import FILE, PartInfo, StackInfo, read_stack, stop_stack, wait_for_stack, write_stack
 from workers.embedded.lock import DataLock
 from workers.embedded.ports import free_port, is_free, is_listening, taken
 from workers.embedded.postgres import Postgres
@@ -24,7 +24,7 @@ from workers.embedded.stopping import StopRequest, stop_processes
 from workers.embedded.valkey import Valkey
 from workers.embedded.watch import Process, ProcessSpec, Watched, rotated
 
-__all__ = ["ProcessSpec", "Stack", "StackInfo", "is_listening", "read_stack", "stop_stack"]
+__all__ = ["ProcessSpec", "Stack", "StackInfo", "is_listening", "read_stack", "stop_stack", "wait_for_stack"]
 
 TICK_S = 0.1
 READY_TIMEOUT_S = 120.0

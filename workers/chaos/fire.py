@@ -39,7 +39,7 @@ from workers.chaos.storm import Storm
 from workers.chaos.studies import READABLE, TINY, TrialStudy, sop_uids, write_studies
 from workers.chaos.trial import SENT_BY, Ground, at_rest, joined, strikes_of
 from workers.embedded.processes import Child
-from workers.local import StackInfo, read_stack
+from workers.local import StackInfo, read_stack, wait_for_stack
 from workers.stack import CTREPORT
 
 logger = log.get(__name__)
@@ -233,12 +233,7 @@ def running(data: Path, run: Path) -> Iterator[StackInfo]:
     env = {**kept, **SETTINGS, **_places(data)}
     up = Child([sys.executable, "-m", "workers.chaos.up", str(run)], data / "up.log", env, death_signal=signal.SIGTERM)
     try:
-        deadline = time.monotonic() + READY_S
-        while (info := read_stack(data)) is None:
-            if not up.alive() or time.monotonic() > deadline:
-                raise ServiceUnavailable(f"the stack of this fire did not start; {data / 'up.log'} says why")
-            time.sleep(LOOK_S)
-        yield info
+        yield wait_for_stack(data, data / "up.log", up.alive, READY_S)
     finally:
         if not up.stop([(signal.SIGTERM, STOP_S)]):
             logger.warning("stack_killed", after_s=STOP_S)  # what it found stands all the same

@@ -18,7 +18,7 @@ from pipeline.errors import ServiceUnavailable
 from pipeline.settings import settings
 from workers import wiring
 from workers.embedded.processes import Child
-from workers.local import StackInfo, read_stack, stop_stack
+from workers.local import StackInfo, stop_stack, wait_for_stack
 from workers.stack import CTREPORT
 
 SEED = 900_500  # held-out phantoms
@@ -141,7 +141,7 @@ def fresh_stack(changed: Mapping[str, str], work: Path) -> Iterator[tuple[Path, 
         argv = (*CTREPORT, "up", "--data", str(folder), "--port", "0", "--web-port", "0")
         up = Child(argv, folder / "up.log", dict(os.environ), death_signal=signal.SIGTERM)
         try:
-            yield folder, _ready(folder, up)
+            yield folder, wait_for_stack(folder, folder / "up.log", up.alive, READY_S)
         finally:
             wiring.close()
             stop_stack(folder, timeout_s=60.0)
@@ -149,13 +149,3 @@ def fresh_stack(changed: Mapping[str, str], work: Path) -> Iterator[tuple[Path, 
             os.environ.clear()
             os.environ.update(kept)
             settings.cache_clear()
-
-
-def _ready(folder: Path, up: Child) -> StackInfo:
-    began = time.monotonic()
-    while (info := read_stack(folder)) is None:
-        if not up.alive() or time.monotonic() - began > READY_S:
-            tail = (folder / "up.log").read_text(errors="replace").strip().splitlines()[-1:]
-            raise ServiceUnavailable(f"the embedded stack did not start: {' '.join(tail) or 'no output'}")
-        time.sleep(LOOK_S)
-    return info

@@ -21,7 +21,7 @@ from workers import wiring
 from workers.commands.studies import send_with_bar
 from workers.embedded.lock import LOCK_FILE, wait_until_free
 from workers.embedded.processes import Child
-from workers.local import StackInfo, is_listening, read_stack, stop_stack
+from workers.local import StackInfo, is_listening, read_stack, stop_stack, wait_for_stack
 from workers.stack import CTREPORT, reader_url
 
 app = typer.Typer()
@@ -102,11 +102,7 @@ def _start(folder: Path, keep: bool) -> StackInfo:
 
 def _wait_ready(folder: Path, log_file: Path, alive: Callable[[], bool]) -> StackInfo:
     began = time.monotonic()
-    while (info := read_stack(folder)) is None:
-        if not alive() or time.monotonic() - began > DEADLINE_S:
-            tail = log_file.read_text(errors="replace").strip().splitlines()[-3:]
-            raise ServiceUnavailable(f"the embedded stack did not start ({'; '.join(tail) or 'no output'}); see {log_file}")
-        time.sleep(0.1)
+    info = wait_for_stack(folder, log_file, alive, DEADLINE_S)
     _line("启动", "PostgreSQL、Valkey、收图与工作进程就绪", time.monotonic() - began)
     return info
 

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,6 +65,17 @@ def read_stack(data: Path) -> StackInfo | None:
     except (ValueError, TypeError, KeyError) as error:
         raise ServiceUnavailable(f"{data / FILE} cannot be read ({type(error).__name__}); end the launcher, delete it, start again.") from error
     return info if start_ticks(info.pid) == info.started_ticks else None
+
+
+def wait_for_stack(data: Path, log_file: Path, alive: Callable[[], bool], timeout_s: float) -> StackInfo:
+    """The stack on this folder once it stands. Raises ServiceUnavailable with the end of its log when its launcher is gone or the time is over."""
+    deadline = time.monotonic() + timeout_s
+    while (info := read_stack(data)) is None:
+        if not alive() or time.monotonic() > deadline:
+            tail = log_file.read_text(errors="replace").strip().splitlines()[-3:]
+            raise ServiceUnavailable(f"the embedded stack did not start ({'; '.join(tail) or 'no output'}); see {log_file}")
+        time.sleep(POLL_S)
+    return info
 
 
 def stop_stack(data: Path, timeout_s: float = 90.0) -> bool:
